@@ -1,0 +1,1 @@
+//! The audit trail: records, hash chain, checkpoints, segments, verification.

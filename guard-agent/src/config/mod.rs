@@ -1,0 +1,3 @@
+//! What the operator asked for: raw (as typed) → resolved (as meant).
+
+pub mod rights;

@@ -1,0 +1,56 @@
+//! Rights of a root: read, write, execute.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// What a sandboxed process may do beneath a root. Reading is always part of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Rights {
+    pub write: bool,
+    pub exec: bool,
+}
+
+impl Rights {
+    pub const R: Self = Self { write: false, exec: false };
+    pub const RW: Self = Self { write: true, exec: false };
+    pub const RX: Self = Self { write: false, exec: true };
+
+    /// Whether everything `other` allows is allowed here too.
+    pub fn contains(self, other: Self) -> bool {
+        (self.write || !other.write) && (self.exec || !other.exec)
+    }
+}
+
+impl FromStr for Rights {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "r" => Ok(Self::R),
+            "rw" => Ok(Self::RW),
+            "rx" => Ok(Self::RX),
+            "rwx" => Ok(Self { write: true, exec: true }),
+            other => Err(format!("`{other}` is not one of `r`, `rw`, `rx`, `rwx`")),
+        }
+    }
+}
+
+impl fmt::Display for Rights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("r")?;
+        f.write_str(if self.write { "w" } else { "" })?;
+        f.write_str(if self.exec { "x" } else { "" })
+    }
+}
+impl From<Rights> for String {
+    fn from(rights: Rights) -> Self {
+        rights.to_string()
+    }
+}
+impl TryFrom<String> for Rights {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}

@@ -1,0 +1,18 @@
+#![doc = include_str!("../../ARCHITECTURE.md")]
+
+pub mod exit;
+pub mod fault;
+pub mod octets;
+pub mod refusal;
+
+pub mod cli;
+pub mod config;
+pub mod runtime;
+
+pub mod gateway;
+pub mod link;
+
+pub mod audit;
+pub mod warden;
+
+pub mod sys;

@@ -1,0 +1,143 @@
+//! The messages. A change of any of them is a new `VERSION`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    config::rights::Rights,
+    octets::Octets,
+    refusal::Refusal,
+    runtime::{Runtime, RuntimeKind},
+};
+
+/// Both sides must speak the same one.
+pub const VERSION: u32 = 1;
+
+/// Which host tree a sandbox sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum View {
+    /// Only roots and the runtime exist.
+    Private,
+    /// The host's tree, read-only; Landlock decides what of it opens.
+    Host,
+}
+
+/// A group of rights that layers enforce.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Facet {
+    Fs,
+    Net,
+    Exec,
+    Ipc,
+    Resources,
+}
+
+/// Who the child runs as. Never uid 0.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum User {
+    /// An account of this machine.
+    Account { name: String, uid: u32, gid: u32, groups: Vec<u32>, home: Octets },
+    /// An unprivileged uid that no account has; the warden picks one that no live sandbox has.
+    Dynamic,
+}
+
+/// A directory or file the child may use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Root {
+    /// Absolute, lexically clean. Symbolic links among its ancestors are resolved once by the warden.
+    pub path: Octets,
+    pub rights: Rights,
+}
+
+/// Ceilings of the sandbox's cgroup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Bytes of memory, swap included.
+    pub memory: u64,
+    /// Per cent of one processor.
+    pub cpu_percent: u32,
+    pub pids: u32,
+    /// Size of the sandbox's own /tmp (and of its other private trees), bytes.
+    pub tmp: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { memory: 512 << 20, cpu_percent: 100, pids: 64, tmp: 64 << 20 }
+    }
+}
+
+/// Everything the warden needs to build one sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchRequest {
+    /// Name for records and log lines.
+    pub server: String,
+    pub runtime: Runtime,
+    /// What `--runtime` said.
+    pub runtime_asked: RuntimeKind,
+    /// The child's whole environment.
+    pub environment: Vec<(Octets, Octets)>,
+    /// The child's working directory: used when it exists in the view, else the first root, else `/`.
+    pub directory: Octets,
+    pub roots: Vec<Root>,
+    /// Protected names (such as `.git/hooks`) that the policy frees.
+    pub free_names: Vec<String>,
+    pub user: User,
+    pub view: View,
+    pub limits: Limits,
+    /// Facets that must be enforced, else no launch.
+    pub require: Vec<Facet>,
+    /// Launch even when a required facet is not enforced; recorded.
+    pub allow_unenforced: bool,
+    /// The audit directory, absolute.
+    pub audit: Octets,
+    /// `sha256:` of the policy file's bytes, or of the resolved command line.
+    pub policy_hash: String,
+}
+
+/// Gateway (or `run`) → warden. One message a datagram.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "type")]
+pub enum ToWarden {
+    Hello { link: u32, build: String },
+    /// Once a connection: a compromised gateway cannot ask for a second sandbox.
+    Launch(Box<LaunchRequest>),
+    /// SIGTERM to the child.
+    Terminate,
+    /// End the sandbox now.
+    Kill,
+}
+
+/// Warden → gateway.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "type")]
+pub enum FromWarden {
+    Welcome { link: u32, build: String },
+    Refused(Refusal),
+    /// The child runs. With it come three descriptors: its stdin (write), stdout and stderr (read).
+    Launched(Launched),
+    Exited(Exited),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launched {
+    pub session: String,
+    pub tier: String,
+    /// What is not enforced, a line each, to be shown to the operator.
+    pub not_enforced: Vec<String>,
+    /// The uid (and gid) the gateway must take before it reads a byte of the client.
+    pub gateway_uid: u32,
+}
+
+/// How the child ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exited {
+    /// `exited`, `signaled`, `out-of-memory`, `killed`, `init-died`, …
+    pub reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+}

@@ -1,0 +1,3 @@
+//! The typed protocol between gateway and warden, nothing else shared.
+
+pub mod message;

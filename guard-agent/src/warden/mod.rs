@@ -1,0 +1,1 @@
+//! The only process with privilege and input.

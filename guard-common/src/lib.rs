@@ -1,0 +1,2 @@
+//! What the kernel half and the host half agree on: plain data, no logic that can fail silently.
+#![no_std]

@@ -1,0 +1,1 @@
+//! Test harness: starts the real agent, reads its records, cleans up after itself.
