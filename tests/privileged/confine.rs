@@ -1,0 +1,630 @@
+//! The filters on this kernel: what is refused and recorded, and what must work.
+//!
+//! The calls are made by `confine-probe`, which confines itself; this side is the warden's.
+
+#[path = "../probes/receive.rs"]
+mod receive;
+
+use std::{
+    os::unix::{net::UnixStream, process::ExitStatusExt},
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use anyhow::{Context, Result, ensure};
+use guard_agent::confine::notify::{Denied, Listener, describe};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use serde_json::json;
+use std::os::fd::AsFd;
+
+const PROBE: &str = env!("CARGO_BIN_EXE_confine-probe");
+const EPERM: i32 = libc::EPERM;
+
+/// What came of one probe.
+struct Run {
+    output: Output,
+    records: Vec<Denied>,
+}
+
+impl Run {
+    fn lines(&self) -> Vec<(i64, i32)> {
+        let text = String::from_utf8_lossy(&self.output.stdout);
+        text.lines()
+            .map(|line| {
+                let (result, errno) = line.split_once(' ').unwrap();
+                (result.parse().unwrap(), errno.parse().unwrap())
+            })
+            .collect()
+    }
+    fn errnos(&self) -> Vec<i32> {
+        self.lines().iter().map(|(_, errno)| *errno).collect()
+    }
+    fn ops(&self) -> Vec<&str> {
+        self.records.iter().map(|record| record.op.as_str()).collect()
+    }
+    fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).into_owned()
+    }
+    #[track_caller]
+    fn assert_ok(&self) {
+        let text = String::from_utf8_lossy(&self.output.stderr);
+        assert!(
+            self.output.status.success(),
+            "{:?}: {text}\nrecords: {:?}",
+            self.output.status,
+            self.records
+        );
+    }
+}
+
+/// Runs the probe and answers its refusals as the warden does, until no task is left under its filter.
+fn probe<S: AsRef<str>>(confinement: &str, mode: &str, args: &[S]) -> Result<Run> {
+    probe_in(Path::new("/"), confinement, mode, args)
+}
+
+fn probe_in<S: AsRef<str>>(directory: &Path, confinement: &str, mode: &str, args: &[S]) -> Result<Run> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let child = Command::new(PROBE)
+        .args([confinement, mode])
+        .args(args.iter().map(AsRef::as_ref))
+        .current_dir(directory)
+        .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let warden = std::thread::spawn(move || warden(&ours));
+    let output = child.wait_with_output()?;
+    let records = warden
+        .join()
+        .map_err(|_| anyhow::anyhow!("the listening thread failed"))??;
+    Ok(Run { output, records })
+}
+
+fn warden(socket: &UnixStream) -> Result<Vec<Denied>> {
+    let Some(fd) = receive::descriptor(socket)? else {
+        return Ok(Vec::new());
+    };
+    let listener = Listener::new(fd)?;
+    let mut records = Vec::new();
+    loop {
+        let mut fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+        let ready = poll(&mut fds, PollTimeout::from(30_000_u16))?;
+        ensure!(ready > 0, "nothing for 30 s");
+        while let Some(notification) = listener.recv()? {
+            ensure!(
+                listener.is_waiting(notification.id) && notification.tid > 0,
+                "{notification:?}"
+            );
+            let denied = describe(&notification);
+            listener.deny(notification.id, denied.errno)?;
+            records.push(denied);
+        }
+        if listener.is_over()? {
+            return Ok(records);
+        }
+    }
+}
+
+/// Calls that are harmless when they are let through: their arguments are invalid, and the errno tells.
+const REFUSED: &[(&str, &str)] = &[
+    ("ptrace", "101,2,-1"),
+    ("process_vm_readv", "310,-1"),
+    ("process_vm_writev", "311,-1"),
+    ("pidfd_getfd", "438,-1,-1,0"),
+    ("kcmp", "312,-1,-1"),
+    ("process_mrelease", "448,-1,0"),
+    ("unshare", "272,0"),
+    ("unshare", "272,0x10000001"),
+    ("setns", "308,-1,0"),
+    ("mount", "165,1,1,1,0,0"),
+    ("umount2", "166,1,0"),
+    ("pivot_root", "155,1,1"),
+    ("chroot", "161,1"),
+    ("open_tree", "428,-1,1,0"),
+    ("move_mount", "429,-1,1,-1,1,0"),
+    ("fsopen", "430,1,0"),
+    ("fsconfig", "431,-1,0"),
+    ("fsmount", "432,-1,0,0"),
+    ("fspick", "433,-1,1,0"),
+    ("mount_setattr", "442,-1,1,0,1,1"),
+    ("bpf", "321,4095,1,8"),
+    ("perf_event_open", "298,1,0,0,0,0"),
+    ("userfaultfd", "323,0x7fffffff"),
+    ("open_by_handle_at", "304,-1,1,0"),
+    ("name_to_handle_at", "303,-1,1,1,1,0"),
+    ("add_key", "248,1,1,0,0,0"),
+    ("request_key", "249,1,1,0,0"),
+    ("keyctl", "250,4095"),
+    ("init_module", "175,1,4,1"),
+    ("finit_module", "313,-1,1,0"),
+    ("delete_module", "176,1,0"),
+    ("kexec_load", "246,0,99,1,0x7fffffff"),
+    ("reboot", "169,1,2,3,0"),
+    ("swapon", "167,1,0"),
+    ("swapoff", "168,1"),
+    ("acct", "163,1"),
+    ("quotactl", "179,-1,1,0,0"),
+    ("syslog", "103,4095,0,0"),
+    ("iopl", "172,99"),
+    ("ioperm", "173,-1,-1,1"),
+    ("settimeofday", "164,1,1"),
+    ("clock_settime", "227,99,1"),
+    ("adjtimex", "159,1"),
+    ("clock_adjtime", "305,99,1"),
+    ("sethostname", "170,1,-1"),
+    ("setdomainname", "171,1,-1"),
+    ("fanotify_init", "300,-1,-1"),
+    ("fanotify_mark", "301,-1,-1,0,-1,1"),
+];
+
+#[test]
+fn each_refused_call_gives_its_errno_and_one_record() -> Result<()> {
+    let calls: Vec<&str> = REFUSED.iter().map(|(_, call)| *call).collect();
+    let control = probe("none", "raw", &calls)?;
+    control.assert_ok();
+    let run = probe("open", "raw", &calls)?;
+    run.assert_ok();
+    assert_eq!(run.errnos(), vec![EPERM; calls.len()]);
+    assert_eq!(
+        run.ops(),
+        REFUSED.iter().map(|(name, _)| *name).collect::<Vec<_>>()
+    );
+    // Without the filter the same calls reach the kernel and fail otherwise, or not at all.
+    let same: Vec<_> = REFUSED
+        .iter()
+        .zip(control.errnos())
+        .filter(|(_, errno)| *errno == EPERM)
+        .collect();
+    // This kernel gives EPERM itself where a feature is taken out of it; anything else is a call badly chosen.
+    let allowed = [
+        "bpf",
+        "perf_event_open",
+        "kexec_load",
+        "init_module",
+        "finit_module",
+        "delete_module",
+    ];
+    assert!(
+        same.iter().all(|((name, _), _)| allowed.contains(name)),
+        "no control: {same:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn the_record_says_what_was_tried() -> Result<()> {
+    let set_user = tempfile::NamedTempFile::new()?;
+    let path = set_user.path().to_str().context("path")?.to_owned();
+    let directory = tempfile::tempdir()?;
+    let new = |name: &str| directory.path().join(name).display().to_string();
+    let thread = libc::CLONE_THREAD;
+    let cases = [
+        // Without the filter: EINVAL, a thread must share signal handlers.
+        (
+            format!("56,{}", 0x1000_0000 | thread),
+            "clone",
+            json!({"flags": ["CLONE_NEWUSER", "0x10000"]}),
+        ),
+        (
+            format!("56,{}", 0x4000_0000 | thread),
+            "clone",
+            json!({"flags": ["CLONE_NEWNET", "0x10000"]}),
+        ),
+        (
+            "41,16,3,0".into(),
+            "socket",
+            json!({"family": "AF_NETLINK", "type": "SOCK_RAW", "protocol": 0}),
+        ),
+        (
+            "41,17,3,0".into(),
+            "socket",
+            json!({"family": "AF_PACKET", "type": "SOCK_RAW", "protocol": 0}),
+        ),
+        (
+            "41,40,1,0".into(),
+            "socket",
+            json!({"family": "AF_VSOCK", "type": "SOCK_STREAM", "protocol": 0}),
+        ),
+        (
+            "41,38,5,0".into(),
+            "socket",
+            json!({"family": "AF_ALG", "type": "SOCK_SEQPACKET", "protocol": 0}),
+        ),
+        (
+            "41,2,1,256".into(),
+            "socket",
+            json!({"family": "AF_INET", "type": "SOCK_STREAM", "protocol": 256}),
+        ),
+        (
+            "41,0x100000010,3,0".into(),
+            "socket",
+            json!({"family": "AF_NETLINK", "type": "SOCK_RAW", "protocol": 0}),
+        ),
+        (
+            "16,-1,0x5412,0".into(),
+            "ioctl",
+            json!({"fd": -1, "request": "TIOCSTI"}),
+        ),
+        (
+            "16,-1,0x100005412,0".into(),
+            "ioctl",
+            json!({"fd": -1, "request": "TIOCSTI"}),
+        ),
+        (
+            "16,-1,0x541c,0".into(),
+            "ioctl",
+            json!({"fd": -1, "request": "TIOCLINUX"}),
+        ),
+        (
+            "16,-1,0x5000940e,0".into(),
+            "ioctl",
+            json!({"fd": -1, "request": "0x5000940e"}),
+        ),
+        (format!("90,@{path},0o4755"), "chmod", json!({"mode": "0o4755"})),
+        (
+            format!("268,-100,@{path},0o2755"),
+            "fchmodat",
+            json!({"mode": "0o2755"}),
+        ),
+        (
+            "91,-1,0o6755".into(),
+            "fchmod",
+            json!({"fd": -1, "mode": "0o6755"}),
+        ),
+        (
+            format!("83,@{},0o2755", new("a")),
+            "mkdir",
+            json!({"mode": "0o2755"}),
+        ),
+        (
+            format!("258,-100,@{},0o4755", new("b")),
+            "mkdirat",
+            json!({"mode": "0o4755"}),
+        ),
+        (
+            format!("257,-100,@{},0o101,0o4755", new("c")),
+            "openat",
+            json!({"mode": "0o4755"}),
+        ),
+        (
+            format!("2,@{},0o101,0o2755", new("d")),
+            "open",
+            json!({"mode": "0o2755"}),
+        ),
+        (
+            format!("85,@{},0o4755", new("e")),
+            "creat",
+            json!({"mode": "0o4755"}),
+        ),
+        (
+            format!("133,@{},0o20666,259", new("f")),
+            "mknod",
+            json!({"mode": "0o20666", "dev": 259}),
+        ),
+        (
+            format!("259,-100,@{},0o60666,1", new("g")),
+            "mknodat",
+            json!({"mode": "0o60666", "dev": 1}),
+        ),
+        (
+            "317,1,8,0".into(),
+            "seccomp",
+            json!({"operation": 1, "flags": ["NEW_LISTENER"]}),
+        ),
+    ];
+    let calls: Vec<&String> = cases.iter().map(|(call, _, _)| call).collect();
+    let run = probe("open", "raw", &calls)?;
+    run.assert_ok();
+    assert_eq!(run.errnos(), vec![EPERM; cases.len()]);
+    for (record, (call, op, detail)) in run.records.iter().zip(&cases) {
+        assert_eq!(
+            (record.op.as_str(), &record.detail, record.errno),
+            (*op, detail, EPERM),
+            "{call}"
+        );
+    }
+    assert_eq!(run.records.len(), cases.len());
+    assert_eq!(
+        std::fs::read_dir(directory.path())?.count(),
+        0,
+        "nothing was made"
+    );
+
+    // The control: none of them is EPERM for root without the filter, and those that make things make them.
+    let control = probe("none", "raw", &calls)?;
+    let same: Vec<_> = calls
+        .iter()
+        .zip(control.errnos())
+        .filter(|(_, errno)| *errno == EPERM)
+        .collect();
+    assert!(same.is_empty(), "no control: {same:?}");
+    assert_eq!(std::fs::read_dir(directory.path())?.count(), 7);
+    Ok(())
+}
+
+#[test]
+fn what_the_surroundings_do_not_guard_is_refused() -> Result<()> {
+    let calls = [
+        "41,1,1,0",
+        "41,2,1,0",
+        "41,10,2,0",
+        "53,1,2,0,0",
+        "319,@m,1",
+        "29,0,4096,0o1600",
+        "240,@q,0,0,0",
+    ];
+    let strict = probe("strict", "raw", &calls)?;
+    assert_eq!(strict.errnos(), vec![EPERM; calls.len()]);
+    assert_eq!(
+        strict.ops(),
+        [
+            "socket",
+            "socket",
+            "socket",
+            "socketpair",
+            "memfd_create",
+            "shmget",
+            "mq_open"
+        ]
+    );
+    assert_eq!(strict.records[4].detail, json!({"flags": ["MFD_CLOEXEC"]}));
+    let open = probe("open", "raw", &calls[..3])?;
+    assert_eq!((open.errnos(), open.ops().len()), (vec![0; 3], 0));
+    // A memory file that cannot be executed is fine everywhere; stream pairs are what pipes of node are.
+    let fine = probe("strict", "raw", &["319,@m,8", "319,@m,9"])?;
+    assert_eq!((fine.errnos(), fine.ops().len()), (vec![0; 2], 0));
+    Ok(())
+}
+
+#[test]
+fn hidden_arguments_look_like_an_older_kernel() -> Result<()> {
+    let calls = [
+        "437,-100,@/,1,24",
+        "435,1,64",
+        "452,-100,@/,0,0",
+        "425,1,1",
+        "426,-1",
+        "427,-1",
+        "470,0",
+        "600,0",
+        "-1,0",
+    ];
+    let run = probe("open", "raw", &calls)?;
+    run.assert_ok();
+    assert_eq!(run.errnos(), vec![libc::ENOSYS; calls.len()]);
+    // Only the making of a ring is worth a record.
+    assert_eq!(run.ops(), ["io_uring_setup"]);
+    Ok(())
+}
+
+#[test]
+fn the_quiet_ones_are_quiet() -> Result<()> {
+    // personality(ADDR_NO_RANDOMIZE), setgroups, modify_ldt, mbind, prctl(PR_SET_MM), arch_prctl(ARCH_MAP_VDSO_64)
+    let calls = [
+        "135,0x40000",
+        "116,0,0",
+        "154,0,0,0",
+        "237,0,0,0,0,0,0",
+        "157,35,1",
+        "158,0x2003,0",
+    ];
+    let run = probe("open", "raw", &calls)?;
+    assert_eq!(run.errnos(), vec![EPERM; calls.len()]);
+    assert_eq!(run.ops(), Vec::<&str>::new());
+    Ok(())
+}
+
+#[test]
+fn silent_filters_refuse_without_a_listener() -> Result<()> {
+    let calls = ["101,2,-1", "41,16,3,0", "425,1,1", "437,-100,@/,1,24", "110"];
+    let run = probe("silent", "raw", &calls)?;
+    run.assert_ok();
+    assert_eq!(run.errnos(), [EPERM, EPERM, libc::ENOSYS, libc::ENOSYS, 0]);
+    Ok(())
+}
+
+#[test]
+fn a_call_to_report_fails_when_nobody_listens() -> Result<()> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let child = Command::new(PROBE)
+        .args([
+            "open",
+            "exec",
+            "/bin/sh",
+            "-c",
+            "read line < /dev/null; sleep 0.3; unshare -U true",
+        ])
+        .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    drop(receive::descriptor(&ours)?.context("no listener")?);
+    let output = child.wait_with_output()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && text.contains("not implemented"),
+        "{text}"
+    );
+    Ok(())
+}
+
+#[test]
+fn other_architectures_are_killed() -> Result<()> {
+    for mode in ["int80", "x32"] {
+        let control = probe::<&str>("none", mode, &[])?;
+        assert!(control.output.status.success(), "{mode}");
+        for confinement in ["open", "strict", "silent", "gateway"] {
+            let run = probe::<&str>(confinement, mode, &[])?;
+            assert_eq!(
+                run.output.status.signal(),
+                Some(libc::SIGSYS),
+                "{confinement} {mode}"
+            );
+            assert_eq!(run.stdout(), "");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_gateway_dies_of_what_only_an_intruder_asks_for() -> Result<()> {
+    for (name, call) in [
+        ("execve", "59,@/bin/true,0,0"),
+        ("execveat", "322,-1,@/bin/true,0,0,0"),
+        ("socket", "41,2,1,0"),
+        ("socket", "41,1,1,0"),
+        ("connect", "42,-1,0,0"),
+        ("ptrace", "101,0,0"),
+        ("fork", "57"),
+        ("clone as fork", "56,17"),
+        ("kill", "62,1,0"),
+        ("tgkill of another", "234,1,1,0"),
+        ("memfd_create", "319,@x,0"),
+        ("bpf", "321,0,0,0"),
+        ("unshare", "272,0"),
+        ("mount", "165,1,1,1,0,0"),
+        ("mprotect exec", "10,0,0,5"),
+        ("mmap exec", "9,0,4096,7,0x22,-1,0"),
+        ("io_uring_setup", "425,1,0"),
+        ("seccomp listener", "317,1,8,0"),
+    ] {
+        let run = probe("gateway", "raw", &[call, "39"])?;
+        assert_eq!(run.output.status.signal(), Some(libc::SIGSYS), "{name}");
+        assert_eq!(run.stdout(), "", "{name}");
+    }
+    // What libc may ask for on its own is refused and survived.
+    let calls = [
+        "257,-100,@/etc/passwd,0,0",
+        "2,@/etc/passwd,0,0",
+        "437,-100,@/,1,24",
+        "302,0,7,@0123456789abcdef,0",
+        "89,@/x,0,0",
+    ];
+    let run = probe("gateway", "raw", &calls)?;
+    run.assert_ok();
+    assert_eq!(run.errnos(), vec![EPERM; calls.len()]);
+    Ok(())
+}
+
+#[test]
+fn threads_work_for_both() -> Result<()> {
+    for confinement in ["none", "strict", "gateway"] {
+        let run = probe::<&str>(confinement, "threads", &[])?;
+        run.assert_ok();
+        assert_eq!(
+            (run.lines(), run.ops().len()),
+            (vec![(140, 0)], 0),
+            "{confinement}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn init_can_do_its_work() -> Result<()> {
+    let run = probe::<&str>("strict", "init", &[])?;
+    run.assert_ok();
+    assert_eq!((run.lines(), run.ops().len()), (vec![(1, 0)], 0));
+    Ok(())
+}
+
+/// Runs a program under the strictest filter; it must do its work and set off nothing but what is named.
+fn program(directory: &Path, expected: &str, noise: &[&str], command: &[&str]) -> Result<()> {
+    let run = probe_in(directory, "strict", "exec", command)?;
+    run.assert_ok();
+    assert_eq!(
+        run.stdout().trim(),
+        expected,
+        "{}",
+        String::from_utf8_lossy(&run.output.stderr)
+    );
+    let loud: Vec<_> = run
+        .records
+        .iter()
+        .filter(|record| !noise.contains(&record.op.as_str()))
+        .collect();
+    assert!(loud.is_empty(), "{loud:?}");
+    Ok(())
+}
+
+const PYTHON: &str = "
+import asyncio, threading, subprocess, sqlite3, os, tempfile, multiprocessing, signal, select, mmap, hashlib, time
+t = [threading.Thread(target=lambda: None) for _ in range(8)]
+[x.start() for x in t]; [x.join() for x in t]
+async def main():
+    p = await asyncio.create_subprocess_exec('/bin/echo', 'sub', stdout=asyncio.subprocess.PIPE)
+    out, _ = await p.communicate()
+    await asyncio.gather(*(asyncio.sleep(0.01) for _ in range(10)))
+    await asyncio.to_thread(os.getpid)
+    return out.decode().strip()
+assert asyncio.run(main()) == 'sub'
+assert subprocess.run(['/bin/sh', '-c', 'echo hi | cat'], capture_output=True, text=True).stdout == 'hi\\n'
+with tempfile.TemporaryDirectory() as d:
+    db = sqlite3.connect(d + '/x.db'); db.execute('pragma journal_mode=wal')
+    db.execute('create table t(a)'); db.executemany('insert into t values (?)', [(i,) for i in range(100)]); db.commit()
+    assert db.execute('select sum(a) from t').fetchone() == (4950,); db.close()
+    open(d + '/a', 'w').write('x'); os.chmod(d + '/a', 0o640); os.rename(d + '/a', d + '/b'); os.link(d + '/b', d + '/c')
+    import shutil; shutil.copy2(d + '/b', d + '/e'); os.mkfifo(d + '/f'); os.utime(d + '/b')
+q = multiprocessing.get_context('fork').SimpleQueue()
+p = multiprocessing.get_context('fork').Process(target=q.put, args=(7,)); p.start(); assert q.get() == 7; p.join()
+mmap.mmap(-1, 4096).close(); os.pidfd_open(os.getpid()); os.sched_getaffinity(0); os.eventfd(0)
+signal.setitimer(signal.ITIMER_REAL, 0.01); signal.signal(signal.SIGALRM, lambda *a: None); time.sleep(0.02)
+a, b = os.pipe(); os.write(b, b'1'); assert os.read(a, 1) == b'1'
+import socket; x, y = socket.socketpair(); x.sendall(b'p'); assert y.recv(1) == b'p'
+print('done')
+";
+
+const NODE: &str = "
+const fs = require('fs'), os = require('os'), cp = require('child_process'), { Worker } = require('worker_threads');
+const dir = fs.mkdtempSync(os.tmpdir() + '/n-');
+(async () => {
+  await fs.promises.writeFile(dir + '/a', 'x'); await fs.promises.copyFile(dir + '/a', dir + '/b');
+  await fs.promises.chmod(dir + '/b', 0o600); await fs.promises.rename(dir + '/b', dir + '/c');
+  const watcher = fs.watch(dir, () => {}); watcher.close();
+  const w = new Worker('require(\"worker_threads\").parentPort.postMessage(1)', { eval: true });
+  await new Promise((ok) => w.on('message', ok)); await w.terminate();
+  const out = cp.execFileSync('/bin/echo', ['sub']).toString().trim();
+  const child = cp.spawn(process.execPath, ['-e', 'process.send(2)'], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+  const m = await new Promise((ok) => child.on('message', ok)); await new Promise((ok) => child.on('exit', ok));
+  require('crypto').randomBytes(8); await new Promise((ok) => require('zlib').gzip('x', ok));
+  await new Promise((ok) => setTimeout(ok, 5));
+  fs.rmSync(dir, { recursive: true });
+  console.log(out, m);
+})();
+";
+
+#[test]
+fn python_works() -> Result<()> {
+    program(Path::new("/"), "done", &[], &["/usr/bin/python3", "-c", PYTHON])
+}
+
+#[test]
+fn node_works() -> Result<()> {
+    // Some versions of node ask for a ring at start, and fall back.
+    program(
+        Path::new("/"),
+        "sub 2",
+        &["io_uring_setup"],
+        &["/usr/bin/node", "-e", NODE],
+    )
+}
+
+#[test]
+fn git_and_shell_tools_work() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let script = "set -e; export HOME=$PWD; git init -q .; echo a > f; git add f; \
+        git -c user.name=user1 -c user.email=user1@example.org commit -q -m first; \
+        git mv f g; git -c user.name=user1 -c user.email=user1@example.org commit -qam second; git gc -q; \
+        cp -a g h; tar cf t.tar g h; gzip t.tar; find . -name g | xargs cat > /dev/null; ls -la > /dev/null; \
+        git log --oneline | wc -l";
+    // A name lookup asks a cache daemon over a unix socket first; the file is read when that fails.
+    program(directory.path(), "2", &["socket"], &["/bin/sh", "-c", script])?;
+    let sql = "create table t(a); insert into t values (1),(2); select sum(a) from t;";
+    program(
+        directory.path(),
+        "3",
+        &["socket"],
+        &["/usr/bin/sqlite3", "x.db", sql],
+    )?;
+    program(directory.path(), "", &[], &["/bin/true"])
+}
