@@ -9,13 +9,14 @@ use std::{
     os::unix::{net::UnixStream, process::ExitStatusExt},
     path::Path,
     process::{Command, Output, Stdio},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
 use guard_agent::confine::notify::{Denied, Listener, describe};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use guard_agent::sys::ready::watch;
 use serde_json::json;
-use std::os::fd::AsFd;
+use tokio::io::{Interest, unix::AsyncFd};
 
 const PROBE: &str = env!("CARGO_BIN_EXE_confine-probe");
 const EPERM: i32 = libc::EPERM;
@@ -30,9 +31,9 @@ impl Run {
     fn lines(&self) -> Vec<(i64, i32)> {
         let text = String::from_utf8_lossy(&self.output.stdout);
         text.lines()
-            .map(|line| {
-                let (result, errno) = line.split_once(' ').unwrap();
-                (result.parse().unwrap(), errno.parse().unwrap())
+            .filter_map(|line| {
+                let (result, errno) = line.split_once(' ')?;
+                Some((result.parse().ok()?, errno.parse().ok()?))
             })
             .collect()
     }
@@ -84,17 +85,24 @@ fn warden(socket: &UnixStream) -> Result<Vec<Denied>> {
     let Some(fd) = receive::descriptor(socket)? else {
         return Ok(Vec::new());
     };
-    let listener = Listener::new(fd)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let listener = watch(Listener::new(fd)?, Interest::READABLE)?;
+        tokio::time::timeout(Duration::from_secs(60), listen(&listener))
+            .await
+            .context("the sandbox does not end")?
+    })
+}
+
+async fn listen(listener: &AsyncFd<Listener>) -> Result<Vec<Denied>> {
     let mut records = Vec::new();
     loop {
-        let mut fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
-        let ready = poll(&mut fds, PollTimeout::from(30_000_u16))?;
-        ensure!(ready > 0, "nothing for 30 s");
+        let mut ready = listener.readable().await?;
+        let listener = ready.get_inner();
         while let Some(notification) = listener.recv()? {
-            ensure!(
-                listener.is_waiting(notification.id) && notification.tid > 0,
-                "{notification:?}"
-            );
+            ensure!(listener.is_waiting(notification.id) && notification.tid > 0, "{notification:?}");
             let denied = describe(&notification);
             listener.deny(notification.id, denied.errno)?;
             records.push(denied);
@@ -102,6 +110,7 @@ fn warden(socket: &UnixStream) -> Result<Vec<Denied>> {
         if listener.is_over()? {
             return Ok(records);
         }
+        ready.clear_ready();
     }
 }
 
@@ -432,7 +441,7 @@ fn a_call_to_report_fails_when_nobody_listens() -> Result<()> {
             "exec",
             "/bin/sh",
             "-c",
-            "read line < /dev/null; sleep 0.3; unshare -U true",
+            "read line < /dev/null; unshare -U true",
         ])
         .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
         .stdout(Stdio::piped())
