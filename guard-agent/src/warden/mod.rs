@@ -1,1 +1,3 @@
 //! The only process with privilege and input.
+
+pub mod kernel;
