@@ -1,4 +1,5 @@
 //! The only unsafe code of the agent: system calls that no library wraps.
+<<<<<<< HEAD
 #![expect(unsafe_code, reason = "this is where it lives; every block says why it is sound")]
 
 pub mod clone;
@@ -14,3 +15,11 @@ use std::io;
 fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
+=======
+#![expect(
+    unsafe_code,
+    reason = "this is where it lives; every block says why it is sound"
+)]
+
+pub mod bpf;
+>>>>>>> ebpf
