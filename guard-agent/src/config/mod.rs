@@ -14,6 +14,8 @@ pub mod rights;
 pub mod root_arg;
 pub mod roots;
 pub mod user;
+#[cfg(test)]
+mod tests;
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
 
@@ -40,16 +42,4 @@ fn printable(text: &str) -> String {
         }
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shown_text_stays_on_its_line() {
-        assert_eq!(shown("docs/ä b"), "docs/ä b");
-        assert_eq!(shown("a\nb\x1b[2J\u{202e}"), "a\\nb\\u{1b}[2J\\u{202e}");
-        assert_eq!(shown(OsStr::from_bytes(b"\xffx")), "\\xffx");
-    }
 }

@@ -195,27 +195,53 @@ fn unreadable(path: &Path, why: impl Into<String>, hint: impl Into<String>) -> R
     Refusal::usage(format!("cannot read policy `{}`", shown(path)), why, hint)
 }
 
+/// File, line, key and cause, in an operator's words.
 fn wrong(path: &Path, text: &str, error: &toml::de::Error) -> Refusal {
-    let message = printable(&error.message().trim().replace('\n', ", "));
-    let unknown = message
-        .strip_prefix("unknown field ")
-        .map(|rest| format!("unknown key {rest}"));
-    let hint = match unknown {
-        Some(_) => {
-            "remove or correct the key; `docs/policy.md` explains each, and none is accepted that nothing enforces"
+    let mut what = format!("cannot use policy `{}`", shown(path));
+    let mut why = printable(&error.message().trim().replace('\n', ", "));
+    for (serde, ours) in [
+        ("unknown field ", "unknown key "),
+        ("missing field ", "missing key "),
+        ("unknown variant ", "unknown value "),
+        ("expected a sequence", "expected a list"),
+        ("expected u32", "expected a whole number"),
+        ("invalid type: map", "invalid type: table"),
+        ("invalid type: sequence", "invalid type: list"),
+    ] {
+        why = why.replacen(serde, ours, 1);
+    }
+    let unknown_key = error.message().starts_with("unknown field ");
+    if let Some(span) = error.span() {
+        let before = text.get(..span.start).unwrap_or(text);
+        what = format!(
+            "{what}, line {}",
+            before.bytes().filter(|byte| *byte == b'\n').count() + 1
+        );
+        if why == "duplicate key" {
+            why = format!(
+                "duplicate key `{}`",
+                printable(text.get(span).unwrap_or_default())
+            );
+        } else if let Some(key) = key_before(before).filter(|_| !unknown_key) {
+            why = format!("key `{}`: {why}", printable(key));
         }
-        None => "correct that line; `docs/policy.md` has an example",
+    }
+    let hint = if unknown_key {
+        "remove or correct the key; `docs/policy.md` explains each, and none is accepted that nothing enforces"
+    } else {
+        "correct that line; `docs/policy.md` has an example"
     };
-    let what = match error.span() {
-        Some(span) => {
-            let line = text.as_bytes()[..span.start.min(text.len())]
-                .iter()
-                .filter(|byte| **byte == b'\n')
-                .count()
-                + 1;
-            format!("cannot use policy `{}`, line {line}", shown(path))
-        }
-        None => format!("cannot use policy `{}`", shown(path)),
-    };
-    Refusal::usage(what, unknown.unwrap_or(message), hint)
+    Refusal::usage(what, why, hint)
+}
+
+/// The key whose value stands at the end of `text`, when both are on one line.
+fn key_before(text: &str) -> Option<&str> {
+    let line = text.rsplit('\n').next()?;
+    let (before, _) = line.rsplit_once('=')?;
+    // An odd number of quotes: that `=` stands in a string.
+    if before.matches('"').count() % 2 == 1 {
+        return None;
+    }
+    let key = before.trim_end().rsplit([' ', '\t', ',', '{', '.']).next()?;
+    (!key.is_empty()).then_some(key)
 }

@@ -305,13 +305,16 @@ fn check_gid(what: &str, gid: u32) -> Result<(), Refusal> {
 }
 
 fn sudo_id(variable: &str, value: &OsStr) -> Result<u32, Refusal> {
-    value.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| {
-        Refusal::usage(
-            "cannot tell who asks",
-            format!("`{variable}` is `{}`, not an id", shown(value)),
-            format!("unset `{variable}`, or name the user: `--user NAME`"),
-        )
-    })
+    value
+        .to_str()
+        .and_then(|text| id(text.as_bytes()))
+        .ok_or_else(|| {
+            Refusal::usage(
+                "cannot tell who asks",
+                format!("`{variable}` is `{}`, not an id", shown(value)),
+                format!("unset `{variable}`, or name the user: `--user NAME`"),
+            )
+        })
 }
 
 fn unreadable_accounts(error: &io::Error) -> Refusal {
