@@ -2,12 +2,13 @@
 
 use std::{
     ffi::OsString,
+    os::unix::ffi::OsStringExt as _,
     path::{Path, PathBuf},
 };
 
 use nix::unistd;
 
-use super::{env, user::Accounts};
+use super::{env, raw::reason, user::Accounts};
 use crate::refusal::Refusal;
 
 /// Default of `--state`: one warden a host.
@@ -27,6 +28,40 @@ pub struct Host {
     pub home: Option<PathBuf>,
     pub xdg_state_home: Option<PathBuf>,
     pub accounts: Accounts,
+    /// Where something is mounted.
+    pub mounts: Vec<PathBuf>,
+}
+
+const MOUNTINFO: &str = "/proc/self/mountinfo";
+
+/// The fifth field of each line, with its octal escapes undone.
+pub(super) fn mount_points(mountinfo: &[u8]) -> Vec<PathBuf> {
+    let point = |line: &[u8]| {
+        let field = line.split(|byte| *byte == b' ').nth(4)?;
+        Some(PathBuf::from(OsString::from_vec(unescaped(field))))
+    };
+    mountinfo.split(|byte| *byte == b'\n').filter_map(point).collect()
+}
+
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, after)) = rest.split_first() {
+        let octal = after
+            .get(..3)
+            .and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        match octal.filter(|_| *first == b'\\') {
+            Some(byte) => {
+                out.push(byte);
+                rest = &after[3..];
+            }
+            None => {
+                out.push(*first);
+                rest = after;
+            }
+        }
+    }
+    out
 }
 
 impl Host {
@@ -35,7 +70,7 @@ impl Host {
         let directory = std::env::current_dir().map_err(|error| {
             Refusal::usage(
                 "cannot tell the working directory",
-                error.to_string(),
+                reason(&error),
                 "start guard-agent from a directory that exists",
             )
         })?;
@@ -53,6 +88,13 @@ impl Host {
                 "report this",
             )
         })?;
+        let mountinfo = std::fs::read(MOUNTINFO).map_err(|error| {
+            Refusal::internal(
+                format!("cannot read `{MOUNTINFO}`"),
+                reason(&error),
+                "mount `/proc`: without it nobody can tell what lies beneath a root",
+            )
+        })?;
         let absolute = |value: Option<OsString>| value.map(PathBuf::from).filter(|path| path.is_absolute());
         Ok(Self {
             directory,
@@ -64,6 +106,7 @@ impl Host {
             home: absolute(env::HOME.get()),
             xdg_state_home: absolute(env::XDG_STATE_HOME.get()),
             accounts: Accounts::default(),
+            mounts: mount_points(&mountinfo),
         })
     }
 
@@ -102,5 +145,27 @@ impl Host {
         homes.sort();
         homes.dedup();
         homes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_points_with_odd_names() {
+        let text = b"22 1 8:1 / / rw shared:1 - ext4 /dev/vda rw\n\
+            30 22 0:5 / /srv/a\\040b\\134c\\9 rw - tmpfs tmpfs rw\n\n";
+        assert_eq!(
+            mount_points(text),
+            [PathBuf::from("/"), PathBuf::from("/srv/a b\\c\\9")]
+        );
+    }
+
+    #[test]
+    fn this_process() {
+        let host = Host::current().unwrap();
+        assert!(host.mounts.contains(&PathBuf::from("/proc")));
+        assert!(host.directory.is_absolute());
     }
 }

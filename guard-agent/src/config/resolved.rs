@@ -107,7 +107,7 @@ pub fn resolve(args: &RunArgs, host: &Host) -> Result<RunPlan, Refusal> {
     let user = user::resolve(described.user.as_deref(), host)?;
     let policy_path = described.policy.as_ref().map(|(path, _)| path.as_path());
     let guarded = guarded(&audit, &state, policy_path, &user, host);
-    let roots = roots::resolve(&described.roots, &guarded)?;
+    let roots = roots::resolve(&described.roots, &guarded, &host.mounts)?;
     let directory = working_directory(described.directory.as_deref(), host)?;
     let mut plan = RunPlan {
         server: described.server,

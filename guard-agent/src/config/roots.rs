@@ -66,13 +66,21 @@ struct Checked {
 }
 
 /// All roots, in the order given, each once.
-pub fn resolve(asked: &[Asked], guarded: &[Guarded]) -> Result<Vec<Root>, Refusal> {
+pub fn resolve(asked: &[Asked], guarded: &[Guarded], mounts: &[PathBuf]) -> Result<Vec<Root>, Refusal> {
     let traces: Vec<Trace> = guarded.iter().map(|place| Trace::new(&place.path)).collect();
     let mut checked: Vec<Checked> = Vec::new();
     for asked in asked {
         let (path, trace) = one(asked)?;
+        // A bind mount beneath the root may hold what the root's own tree does not.
+        let beneath: Vec<Trace> = mounts
+            .iter()
+            .filter(|point| point.starts_with(&trace.real) && **point != trace.real)
+            .map(|point| Trace::new(point))
+            .collect();
         for (place, place_trace) in guarded.iter().zip(&traces) {
-            check_guarded(&path, &trace, asked.rights, place, place_trace)?;
+            for tree in std::iter::once(&trace).chain(&beneath) {
+                check_guarded(&path, tree, asked.rights, place, place_trace)?;
+            }
         }
         let root = Root {
             path: path.clone().into(),

@@ -331,3 +331,21 @@ fn the_home_of_the_person_behind_sudo_counts() {
         "name a smaller root, or take the right to write (`:r`)",
     );
 }
+
+#[test]
+fn a_mount_beneath_the_root_that_leads_to_our_files() {
+    let mut case = Case::new();
+    case.mkdir("logs/here");
+    // A link stands for the bind mount, which needs privilege: the same object by another way.
+    symlink(case.at("logs"), case.at("docs/deep/bound")).unwrap();
+    let line = ["--audit", "BASE/logs/here", "--root", "BASE/docs", "--", "x"];
+    case.accepted(&line);
+    case.host.mounts = vec![case.at("docs/deep/bound"), case.at("elsewhere")];
+    case.refused(
+        &line,
+        "cannot use root `BASE/docs`",
+        "it holds the audit directory `BASE/logs/here`: a server must not reach the record of what it does",
+        "name a smaller root, or move the other elsewhere",
+    );
+    case.accepted(&["--audit", "BASE/logs/here", "--root", "BASE/home", "--", "x"]);
+}
