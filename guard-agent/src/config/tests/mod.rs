@@ -49,7 +49,10 @@ impl Case {
             sudo_gid: None,
             home: Some(base.join("home/ann")),
             xdg_state_home: None,
-            accounts: Accounts { passwd: base.join("passwd"), group: base.join("group") },
+            accounts: Accounts {
+                passwd: base.join("passwd"),
+                group: base.join("group"),
+            },
             mounts: Vec::new(),
         };
         let case = Self {
