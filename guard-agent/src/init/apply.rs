@@ -15,7 +15,11 @@ use super::{
     view,
 };
 use crate::{
-    confine::{landlock, seccomp},
+    confine::{
+        ConfineError,
+        landlock::{self, Access, PathRule},
+        seccomp,
+    },
     fault,
     link::{channel::Channel, message::View},
     octets::Octets,
@@ -81,35 +85,40 @@ pub(super) fn apply(
         parent_lives(channel)
     })?;
     // 6. The kernel's own confinement, last: what it forbids was needed above.
-    let restricted = step("init.landlock", "", || {
-        match landlock::restrict(&rules, landlock::Options { network: false }) {
-            Ok(state) => Ok(Some(state)),
-            Err(landlock::ConfineError::Unavailable { .. }) if setup.allow_unenforced => Ok(None),
-            Err(error) => Err(io::Error::other(crate::refusal::chain(&error))),
-        }
-    })?;
-    if let Some(state) = restricted {
-        confinement.landlock_abi = state.abi;
-        confinement.landlock_scopes = state.scopes;
-        confinement.landlock_missing = state.missing;
-    }
+    let options =
+        seccomp::Options { unix_sockets: setup.unix_sockets, memfd_noexec_sysctl: confinement.memfd_noexec };
+    let filters = step("init.seccomp-compile", "", || seccomp::ChildFilters::reporting(&options).map_err(confine))?;
+    step("init.landlock", "", || restrict(&setup, &rules, &mut confinement))?;
     drop(rules);
-    let options = seccomp::Options {
-        unix_sockets: setup.unix_sockets,
-        memfd_noexec_sysctl: confinement.memfd_noexec,
-    };
-    // The listener leaves before the last filter: afterwards this process is as confined as the child.
-    let listener = step("init.seccomp-notify", "", || {
-        seccomp::install_notify(&options).map_err(|error| io::Error::other(crate::refusal::chain(&error)))
-    })?;
+    let listener = step("init.seccomp", "", || filters.install().map_err(confine))?;
     channel
         .send(&FromInit::Listener, &[listener.as_fd()])
-        .map_err(|error| StepError::new("init.seccomp-notify", "", crate::refusal::chain(&error)))?;
+        .map_err(|error| StepError::new("init.listener", "", crate::refusal::chain(&error)))?;
+    // Whoever holds it could answer for the warden.
     drop(listener);
-    step("init.seccomp", "", || {
-        seccomp::install_allow_list(&options).map_err(|error| io::Error::other(crate::refusal::chain(&error)))
-    })?;
     Ok((setup, pipes, confinement))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the shape of map_err")]
+fn confine(error: ConfineError) -> io::Error {
+    io::Error::other(crate::refusal::chain(&error))
+}
+
+/// Landlock, with what came of it; a kernel without it is accepted only when the operator said so.
+fn restrict(setup: &Setup, rules: &[(OwnedFd, Access)], confinement: &mut Confinement) -> io::Result<()> {
+    let rules: Vec<PathRule<'_>> = rules.iter().map(|(object, access)| PathRule::fd(object.as_fd(), *access)).collect();
+    // Connections are left to the cgroup programs, which see and report the address.
+    match landlock::restrict(&rules, landlock::Settings { network: false }) {
+        Ok(state) => {
+            confinement.landlock_abi = state.abi;
+            confinement.landlock_scopes = state.scopes;
+            confinement.landlock_missing =
+                state.missing.iter().map(|missing| format!("{} needs Landlock ABI {}: {}", missing.what, missing.since, missing.why)).collect();
+            Ok(())
+        }
+        Err(ConfineError::LandlockMissing(_)) if setup.allow_unenforced => Ok(()),
+        Err(error) => Err(confine(error)),
+    }
 }
 
 /// Sets `vm.memfd_noexec` of this pid namespace to 2 and reads it back; `false` where the kernel lacks it.

@@ -20,7 +20,8 @@ use nix::{
 
 use super::{StepError, apply::shows_host, message::Setup};
 use crate::{
-    confine::landlock::{Access, PathRule},
+    config::rights::Rights,
+    confine::landlock::Access,
     sys::{
         fs::open_at,
         mount::{Attributes, attach, new_filesystem},
@@ -30,6 +31,9 @@ use crate::{
 const STEP: &str = "init.view";
 
 const HARD: Attributes = Attributes { read_only: false, no_exec: true, no_dev: true, no_suid: true };
+
+/// The devices of the view, with their minor numbers.
+const DEVICES: [(&str, u64); 5] = [("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9)];
 
 /// What a small file or a name of the view may cost.
 const ROOT_TMPFS: &str = "4m";
@@ -204,7 +208,7 @@ fn device_tree(tree: &mut Tree, shared: &[(&CStr, String)]) -> Result<(), StepEr
     let options = [(c"size", "64k".to_owned()), (c"mode", "0755".to_owned())];
     tree.mount(tmpfs(&options, attributes).map_err(at("/dev"))?, "/dev")?;
     let dev = tree.directory(Path::new("/dev")).map_err(at("/dev"))?;
-    for (name, minor) in [("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9)] {
+    for (name, minor) in DEVICES {
         let mode = Mode::from_bits_truncate(0o666);
         mknodat(&dev, name, SFlag::S_IFCHR, mode, makedev(1, minor))
             .and_then(|()| {
@@ -265,42 +269,41 @@ fn pivot(root: &OwnedFd) -> io::Result<()> {
     std::env::set_current_dir("/")
 }
 
-/// Landlock's rules for this view, opened by the paths the child will use.
-pub(super) fn landlock_rules(setup: &Setup) -> Result<Vec<PathRule>, StepError> {
-    let step = "init.landlock";
-    let read = Access { read: true, write: false, exec: false };
-    let write = Access { read: true, write: true, exec: false };
+/// The objects of Landlock's rules for this view, opened by the paths the child will use.
+pub(super) fn landlock_rules(setup: &Setup) -> Result<Vec<(OwnedFd, Access)>, StepError> {
+    let failed = |path: &Path| {
+        let path = path.display().to_string();
+        move |error: io::Error| StepError::new("init.landlock", path, error)
+    };
+    let slash = Path::new("/");
+    let root = File::open(slash).map_err(failed(slash))?;
     let mut rules = Vec::new();
     let mut push = |path: &Path, access: Access| -> Result<(), StepError> {
-        let object = open_at(
-            File::open("/").map_err(|error| StepError::new(step, "/", error))?,
-            path.strip_prefix("/").unwrap_or(path),
-            libc::O_PATH,
-            0,
-        )
-        .map_err(|error| StepError::new(step, path.display().to_string(), error))?;
-        rules.push(PathRule { object, access });
+        let object = open_at(&root, path.strip_prefix("/").unwrap_or(path), libc::O_PATH, 0).map_err(failed(path))?;
+        rules.push((object, access));
         Ok(())
     };
     for point in &setup.mounts {
         if let Some(rights) = point.rights {
-            push(point.path.as_path(), Access { read: true, write: rights.write, exec: rights.exec })?;
+            push(point.path.as_path(), rights.into())?;
         }
     }
     for (path, _) in &setup.files {
         if path.as_path().exists() {
-            push(path.as_path(), read)?;
+            push(path.as_path(), Rights::R.into())?;
         }
     }
-    push(Path::new("/proc"), read)?;
-    push(Path::new("/tmp"), write)?;
-    // Nodes are written, not made: the tree belongs to root.
-    push(Path::new("/dev"), write)?;
-    push(Path::new("/dev/shm"), write)?;
+    push(Path::new("/proc"), Rights::R.into())?;
+    push(Path::new("/tmp"), Rights::RW.into())?;
+    for (name, _) in DEVICES {
+        push(&Path::new("/dev").join(name), Access::DEVICE)?;
+    }
+    push(Path::new("/dev"), Access::LIST)?;
+    push(Path::new("/dev/shm"), Rights::RW.into())?;
     if !shows_host(setup)
         && let Some(home) = &setup.home
     {
-        push(home.as_path(), write)?;
+        push(home.as_path(), Rights::RW.into())?;
     }
     Ok(rules)
 }

@@ -2,4 +2,5 @@
 
 pub mod asynchronous;
 pub mod channel;
+pub mod connect;
 pub mod message;

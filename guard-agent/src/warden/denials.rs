@@ -3,7 +3,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::audit::{Attribution, Body, Decision, Field, Gap, GapKind, Kernel, Layer, errno_name};
+use guard_common::event::{REASON_NETWORK_NONE, REASON_SOCKET_KIND};
+
+use super::kernel::{Endpoint, NetEvent};
+use crate::{
+    audit::{Attribution, Body, Decision, Field, Gap, GapKind, Kernel, Layer, PathSource, errno_name},
+    confine::notify::{Denied, Notification},
+    octets::Octets,
+};
 
 /// Distinct denials remembered a sandbox; the rest is counted.
 const MAX_DISTINCT: usize = 1024;
@@ -19,7 +26,7 @@ pub(super) struct Denial {
     pub family: Option<String>,
     pub address: Option<String>,
     pub port: Option<u16>,
-    pub path: Option<crate::octets::Octets>,
+    pub path: Option<Octets>,
     pub detail: BTreeMap<String, Field>,
     pub pid: u32,
     pub tid: u32,
@@ -44,7 +51,7 @@ impl Denial {
             layer: self.layer,
             reason: self.reason.clone(),
             path: self.path.clone(),
-            path_source: self.path.as_ref().map(|_| crate::audit::PathSource::UserMemory),
+            path_source: self.path.as_ref().map(|_| PathSource::UserMemory),
             path_complete: None,
             dev: None,
             ino: None,
@@ -129,6 +136,101 @@ impl Denials {
         }
         self.spent += size;
         Some(Body::Kernel(Box::new(kernel)))
+    }
+}
+
+/// What the cgroup programs reported.
+pub(super) fn of_event(event: &NetEvent) -> Denial {
+    let (address, port, path) = match &event.endpoint {
+        Endpoint::V4(at) => (Some(at.ip().to_string()), Some(at.port()), None),
+        Endpoint::V6(at) => (Some(at.ip().to_string()), Some(at.port()), None),
+        Endpoint::Unix(name) => (None, None, Some(Octets(name.clone()))),
+        Endpoint::None => (None, None, None),
+    };
+    let mut detail = BTreeMap::new();
+    detail.insert("type".to_owned(), Field::Text(socket_type(event.sock_type).into()));
+    detail.insert("protocol".to_owned(), Field::Number(event.protocol.into()));
+    Denial {
+        op: event.op.name().to_owned(),
+        layer: Layer::CgroupBpf,
+        reason: Some(reason(event.reason).to_owned()),
+        family: Some(family(event.family)),
+        address,
+        port,
+        path,
+        detail,
+        pid: event.pid,
+        tid: event.tid,
+        errno: event.errno.into(),
+    }
+}
+
+fn reason(raw: u16) -> &'static str {
+    match raw {
+        REASON_NETWORK_NONE => "network-none",
+        REASON_SOCKET_KIND => "socket-kind",
+        _ => "unknown",
+    }
+}
+
+fn family(raw: u16) -> String {
+    match i32::from(raw) {
+        libc::AF_INET => "AF_INET".into(),
+        libc::AF_INET6 => "AF_INET6".into(),
+        libc::AF_UNIX => "AF_UNIX".into(),
+        other => format!("{other}"),
+    }
+}
+
+fn socket_type(raw: u32) -> String {
+    match i32::try_from(raw) {
+        Ok(libc::SOCK_STREAM) => "SOCK_STREAM".into(),
+        Ok(libc::SOCK_DGRAM) => "SOCK_DGRAM".into(),
+        Ok(libc::SOCK_RAW) => "SOCK_RAW".into(),
+        Ok(libc::SOCK_SEQPACKET) => "SOCK_SEQPACKET".into(),
+        _ => format!("{raw}"),
+    }
+}
+
+/// What the seccomp filter reported.
+pub(super) fn of_notification(notification: &Notification, denied: Denied) -> Denial {
+    let detail = match denied.detail {
+        serde_json::Value::Object(map) => map.into_iter().map(|(key, value)| (key, field(&value))).collect(),
+        _ => BTreeMap::new(),
+    };
+    Denial {
+        op: denied.op,
+        layer: Layer::Seccomp,
+        reason: None,
+        family: None,
+        address: None,
+        port: None,
+        path: None,
+        detail,
+        pid: group_of(notification.tid),
+        tid: notification.tid,
+        errno: denied.errno,
+    }
+}
+
+/// The thread group of a waiting thread; the thread itself when that cannot be read.
+fn group_of(tid: u32) -> u32 {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let group = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+    group.unwrap_or(tid)
+}
+
+fn field(value: &serde_json::Value) -> Field {
+    match value {
+        serde_json::Value::Bool(flag) => Field::Flag(*flag),
+        serde_json::Value::Number(number) => match (number.as_u64(), number.as_i64()) {
+            (Some(number), _) => Field::Number(number.into()),
+            (None, Some(number)) => i32::try_from(number)
+                .map_or_else(|_| Field::Text(number.to_string().into()), Field::Signed),
+            _ => Field::Text(number.to_string().into()),
+        },
+        serde_json::Value::String(text) => Field::Text(text.as_str().into()),
+        other => Field::Text(other.to_string().into()),
     }
 }
 
