@@ -13,6 +13,7 @@ pub mod gateway;
 pub mod link;
 
 pub mod audit;
+pub mod confine;
 pub mod init;
 pub mod warden;
 
