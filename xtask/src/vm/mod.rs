@@ -309,9 +309,9 @@ fn place(files: &Path, out: Option<&Path>) -> Result<PathBuf> {
 /// Writes the initramfs, and returns its size. The kernel takes archives one after the other, so the large
 /// trees keep their archive in the cache. Nothing is compressed: unpacking would run in the emulator.
 fn build_initrd(case: &Case, kernel: &Kernel, timeout: Duration, path: &Path) -> Result<u64> {
-    let init = payload::build("guard-tests", &["--bin", "guard-vm-init"])?;
+    let init = payload::init()?;
     let mut tree = payload::base();
-    tree.file("/init", &init, 0o755);
+    tree.file("/init", init, 0o755);
     let mut names: Vec<String> = MODULES.iter().map(|name| (*name).to_owned()).collect();
     names.extend(case.modules.iter().cloned());
     let mut modules = Vec::new();

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
@@ -138,6 +139,18 @@ fn distribution_python() -> Result<PathBuf> {
                 .is_some_and(|minor| minor.parse::<u8>().is_ok())
         });
     found.context("no `/usr/bin/python3` on this machine: install Debian's `python3`")
+}
+
+/// The guest's init, built once a run.
+pub(crate) fn init() -> Result<&'static Path> {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    if BUILT.get().is_none() {
+        let _ = BUILT.set(build("guard-tests", &["--bin", "guard-vm-init"])?);
+    }
+    BUILT
+        .get()
+        .map(PathBuf::as_path)
+        .context("the guest's init was not built")
 }
 
 /// Builds a workspace target and returns its executable, as cargo reports it.

@@ -113,13 +113,18 @@ pub(crate) fn run(machine: &Machine<'_>) -> Result<Ran> {
         boot: None,
         end: End::PoweredOff,
     };
+    let case_starts = format!("{MARK}{MARK_CASE}");
+    let mut shown = false;
     loop {
         let left = machine.limit.saturating_sub(start.elapsed());
         match receiver.recv_timeout(left) {
             Ok(line) => {
-                if line == format!("{MARK}{MARK_CASE}") {
+                if line == case_starts {
                     ran.boot = ran.boot.or(Some(start.elapsed()));
-                } else if machine.stream && ran.boot.is_some() && !line.starts_with(MARK) {
+                    shown = machine.stream;
+                } else if line.starts_with(MARK) {
+                    shown = false;
+                } else if shown {
                     let _ = writeln!(std::io::stdout().lock(), "{line}");
                 }
                 ran.console.push(line);
