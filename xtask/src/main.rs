@@ -1,6 +1,15 @@
+<<<<<<< HEAD
 //! The project's task runner: `cargo xtask TASK`.
 
 mod ebpf;
+=======
+//! The project's task runner.
+
+mod apt;
+mod vm;
+
+use std::process::ExitCode;
+>>>>>>> vm
 
 use clap::{Parser, Subcommand};
 
@@ -13,6 +22,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+<<<<<<< HEAD
     /// Rebuild the eBPF object, or prove that the committed one is current
     Ebpf(ebpf::Args),
 }
@@ -20,5 +30,21 @@ enum Task {
 fn main() -> anyhow::Result<()> {
     match Cli::parse().task {
         Task::Ebpf(args) => ebpf::run(&args),
+=======
+    /// Run a test case in a virtual machine with a stock Debian kernel
+    Vm(vm::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().task {
+        Task::Vm(args) => vm::main(&args),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+>>>>>>> vm
     }
 }
