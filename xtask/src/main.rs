@@ -1,15 +1,10 @@
-<<<<<<< HEAD
 //! The project's task runner: `cargo xtask TASK`.
 
-mod ebpf;
-=======
-//! The project's task runner.
-
 mod apt;
+mod ebpf;
 mod vm;
 
 use std::process::ExitCode;
->>>>>>> vm
 
 use clap::{Parser, Subcommand};
 
@@ -22,21 +17,15 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-<<<<<<< HEAD
     /// Rebuild the eBPF object, or prove that the committed one is current
     Ebpf(ebpf::Args),
-}
-
-fn main() -> anyhow::Result<()> {
-    match Cli::parse().task {
-        Task::Ebpf(args) => ebpf::run(&args),
-=======
     /// Run a test case in a virtual machine with a stock Debian kernel
     Vm(vm::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
+        Task::Ebpf(args) => ebpf::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Vm(args) => vm::main(&args),
     };
     match result {
@@ -45,6 +34,5 @@ fn main() -> ExitCode {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
->>>>>>> vm
     }
 }
