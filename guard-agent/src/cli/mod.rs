@@ -1,1 +1,4 @@
 //! The command line: one file a subcommand.
+
+pub mod audit;
+pub mod out;
