@@ -80,7 +80,8 @@ fn said(verifier: &str) -> String {
 
 /// The last lines of a verifier log, where it says why, on one line.
 pub(super) fn log_tail(log: &str) -> String {
-    const LINES: usize = 6;
+    // Newer verifiers end with advice and statistics, after the reason.
+    const LINES: usize = 16;
     let lines: Vec<&str> = log
         .lines()
         .map(str::trim)
@@ -389,7 +390,10 @@ mod tests {
         assert_eq!(log_tail(""), "");
         assert_eq!(log_tail("a\n\n  b \n"), "a | b");
         let long: String = (0..20).map(|line| format!("{line}\n")).collect();
-        assert_eq!(log_tail(&long), "14 | 15 | 16 | 17 | 18 | 19");
+        assert_eq!(
+            log_tail(&long),
+            "4 | 5 | 6 | 7 | 8 | 9 | 10 | 11 | 12 | 13 | 14 | 15 | 16 | 17 | 18 | 19"
+        );
     }
 
     #[test]
