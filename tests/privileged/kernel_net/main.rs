@@ -18,7 +18,7 @@ use std::{
 };
 
 use arena::{Arena, Subject};
-use guard_agent::warden::kernel::{Events, KernelError, NetEvent, OBJECT, Programs};
+use guard_agent::warden::kernel::{CounterReader, Events, KernelError, NetEvent, OBJECT, Programs};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use operation::{Expectation, OPERATIONS, Outcome, Targets};
 
@@ -32,6 +32,15 @@ const RING_RECORDS: u64 = (512 * 1024 / (184 + 8)) as u64;
 #[ignore = "run by the other tests as their child"]
 fn subject() {
     operation::serve();
+}
+
+/// They are moved between threads and held across await points.
+#[test]
+fn the_handles_may_change_threads() {
+    fn movable<T: Send + Sync>() {}
+    movable::<Programs>();
+    movable::<Events>();
+    movable::<CounterReader>();
 }
 
 fn drain(events: &mut Events) -> Vec<NetEvent> {
@@ -187,6 +196,7 @@ fn enforcement_lives_as_long_as_any_duplicate_of_the_links() {
     let links = programs.link_fds().unwrap();
     assert_eq!(links.len(), expected);
     let ring = programs.ring_fd().unwrap();
+    let counters = CounterReader::from_fd(programs.counters_fd().unwrap()).unwrap();
     let mut subject = Subject::start();
     arena.admit(&subject);
 
@@ -199,6 +209,10 @@ fn enforcement_lives_as_long_as_any_duplicate_of_the_links() {
         drain(&mut taken_over).len(),
         1,
         "the record is there for who takes the ring over"
+    );
+    assert_eq!(
+        (counters.total().unwrap().reserved, counters.total().unwrap().lost),
+        (1, 0)
     );
     drop(links);
     let deadline = Instant::now() + Duration::from_secs(5);
