@@ -13,15 +13,17 @@ use std::{
 
 use aya::{
     Ebpf, EbpfLoader,
-    maps::{Array, MapData, MapError},
+    maps::MapError,
     programs::{Program, ProgramError},
 };
 use guard_common::{
-    abi::{self, Counters, CountersRaw},
+    abi::{self, Counters},
     event::NetOp,
 };
 
-use super::{btf::KernelTypes, events::Events, object::OBJECT, probe, unix::Relocated};
+use super::{
+    btf::KernelTypes, counters::CounterReader, events::Events, object::OBJECT, probe, unix::Relocated,
+};
 use crate::sys::bpf;
 
 /// Why the kernel half is not in force. Nothing stays loaded or attached.
@@ -62,7 +64,7 @@ impl KernelError {
         }
     }
 
-    fn map(map: &'static str) -> impl Fn(MapError) -> Self {
+    pub(super) fn map(map: &'static str) -> impl Fn(MapError) -> Self {
         move |source| Self::Map {
             map,
             source: Box::new(source),
@@ -80,7 +82,8 @@ fn said(verifier: &str) -> String {
 
 /// The last lines of a verifier log, where it says why, on one line.
 pub(super) fn log_tail(log: &str) -> String {
-    const LINES: usize = 6;
+    // Newer verifiers end with advice and statistics, after the reason.
+    const LINES: usize = 16;
     let lines: Vec<&str> = log
         .lines()
         .map(str::trim)
@@ -101,7 +104,7 @@ pub(super) struct Spec {
 }
 
 /// `enum bpf_attach_type` of the kernel's interface.
-const PROGRAMS: [Spec; 9] = [
+pub(super) const PROGRAMS: [Spec; 9] = [
     Spec {
         op: NetOp::SockCreate,
         attach_type: 2,
@@ -171,7 +174,7 @@ pub struct Programs {
     /// Owns the maps and the programs the library loaded.
     _loaded: Ebpf,
     attached: Vec<(&'static Spec, Result<Attached, String>)>,
-    counters: Array<MapData, CountersRaw>,
+    counters: CounterReader,
     events: Option<Events>,
     ring: OwnedFd,
 }
@@ -219,7 +222,7 @@ impl Programs {
         let counters = loaded
             .take_map(abi::MAP_COUNTERS)
             .ok_or_else(|| missing(abi::MAP_COUNTERS))?;
-        let counters = Array::try_from(counters).map_err(KernelError::map(abi::MAP_COUNTERS))?;
+        let counters = CounterReader::new(counters)?;
         let events = Events::new(ring).map_err(KernelError::map(abi::MAP_EVENTS))?;
         let ring = events.as_fd().try_clone_to_owned().map_err(KernelError::object)?;
         Ok(Self {
@@ -240,6 +243,11 @@ impl Programs {
     /// A duplicate of the ring's descriptor, for [`Events::from_fd`] in a process that takes over.
     pub fn ring_fd(&self) -> io::Result<OwnedFd> {
         self.ring.try_clone()
+    }
+
+    /// A duplicate of the counters' descriptor, for [`CounterReader::from_fd`] there.
+    pub fn counters_fd(&self) -> io::Result<OwnedFd> {
+        self.counters.fd()
     }
 
     /// Whether unix sockets are covered, or why not.
@@ -275,27 +283,14 @@ impl Programs {
         self.events.take()
     }
 
-    /// What became of all records so far. At a barrier (no task of a sandbox left that could still
-    /// be in a program) `reserved` minus what was consumed is what is still in the ring.
+    /// What became of all records so far; see [`CounterReader::total`].
     pub fn counters(&self) -> Result<Counters, KernelError> {
-        let mut sum = Counters::default();
-        for (_, counters) in self.counters_by_op()? {
-            sum.reserved = sum.reserved.saturating_add(counters.reserved);
-            sum.lost = sum.lost.saturating_add(counters.lost);
-        }
-        Ok(sum)
+        self.counters.total()
     }
 
     /// The same for each operation.
     pub fn counters_by_op(&self) -> Result<Vec<(NetOp, Counters)>, KernelError> {
-        let read = |spec: &Spec| {
-            let [reserved, lost] = self
-                .counters
-                .get(&u32::from(spec.op.raw()), 0)
-                .map_err(KernelError::map(abi::MAP_COUNTERS))?;
-            Ok((spec.op, Counters { reserved, lost }))
-        };
-        PROGRAMS.iter().map(read).collect()
+        self.counters.by_op()
     }
 
     fn links(&self) -> impl Iterator<Item = &Attached> {
@@ -389,7 +384,10 @@ mod tests {
         assert_eq!(log_tail(""), "");
         assert_eq!(log_tail("a\n\n  b \n"), "a | b");
         let long: String = (0..20).map(|line| format!("{line}\n")).collect();
-        assert_eq!(log_tail(&long), "14 | 15 | 16 | 17 | 18 | 19");
+        assert_eq!(
+            log_tail(&long),
+            "4 | 5 | 6 | 7 | 8 | 9 | 10 | 11 | 12 | 13 | 14 | 15 | 16 | 17 | 18 | 19"
+        );
     }
 
     #[test]
@@ -404,5 +402,25 @@ mod tests {
             assert!(object.maps.contains_key(map), "no map `{map}`");
         }
         assert_eq!(object.license.to_bytes(), b"Dual MIT/GPL");
+    }
+
+    /// Two processors meet in a counter too rarely for a test at run time (measured: 400,000
+    /// denials with plain adds lost none), so the instructions are looked at.
+    #[test]
+    fn the_counters_are_added_to_atomically() {
+        const ATOMIC_ADD_64: u8 = 0xdb;
+        let object = aya_obj::Object::parse(OBJECT).unwrap();
+        for (name, program) in &object.programs {
+            let function = &object.functions[&program.function_key()];
+            let adds = function
+                .instructions
+                .iter()
+                .filter(|instruction| instruction.code == ATOMIC_ADD_64);
+            assert_eq!(
+                adds.count(),
+                2,
+                "`{name}`: one add for `reserved`, one for `lost`"
+            );
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! `btf` (where this kernel keeps things), `loader`, `events`, `decode`.
 
 mod btf;
+mod counters;
 mod decode;
 mod events;
 mod loader;
@@ -12,6 +13,7 @@ mod probe;
 mod unix;
 
 pub use btf::KernelTypes;
+pub use counters::CounterReader;
 pub use decode::{DecodeError, Endpoint, NetEvent};
 pub use events::{Drained, Events};
 pub use loader::{KernelError, ProgramInfo, Programs};
