@@ -56,7 +56,7 @@ fn header(out: &mut impl Write, inode: u32, kind: u32, entry: &Entry, size: u64,
     write!(
         out,
         "070701{inode:08X}{mode:08X}{:08X}{:08X}{:08X}{:08X}{size:08X}{:08X}{:08X}{:08X}{:08X}{name_size:08X}{:08X}",
-        entry.uid, entry.gid, 1, 0, 0, 0, 0, 0, 0
+        entry.uid, entry.gid, 1, entry.mtime, 0, 0, 0, 0, 0
     )
     .context("write a header")?;
     out.write_all(name).context("write a name")?;
