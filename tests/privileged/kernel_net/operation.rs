@@ -338,6 +338,14 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         expect: |_| Expectation::Allowed,
     },
     Operation {
+        // Stated residual: no cgroup program sees a listen without a bind. What it can be reached
+        // from is the sandbox's own network namespace.
+        name: "tcp4-listen-unbound",
+        may_be_absent: false,
+        run: |_| socket(Domain::IPV4, Type::STREAM, 0)?.listen(1),
+        expect: |_| Expectation::Allowed,
+    },
+    Operation {
         name: "socket-pair",
         may_be_absent: false,
         run: |_| {
