@@ -1,0 +1,210 @@
+//! What cases need besides themselves: the guest's base files, a shell, node, python, workspace binaries.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::tree::{MERGED, Tree};
+use super::{cache_dir, workspace};
+use crate::apt::{self, Index};
+
+/// Folders and files every guest has.
+pub(crate) fn base() -> Tree {
+    let mut tree = Tree::default();
+    for name in MERGED {
+        tree.dir(format!("/usr/{name}"), 0o755);
+        tree.link(format!("/{name}"), format!("usr/{name}"));
+    }
+    for dir in [
+        "/dev",
+        "/proc",
+        "/sys",
+        "/run",
+        "/mnt",
+        "/srv",
+        "/home",
+        "/opt",
+        "/usr/local/bin",
+        "/var/lib",
+    ] {
+        tree.dir(dir, 0o755);
+    }
+    tree.dir("/root", 0o700);
+    tree.dir("/home/user", 0o755);
+    tree.own(Path::new("/home/user"), 1000);
+    tree.dir("/tmp", 0o1777);
+    tree.link("/var/run", "/run");
+    let passwd = "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/home/user:/bin/sh\n\
+                  nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
+    let group = "root:x:0:\ntty:x:5:\nuser:x:1000:\nnogroup:x:65534:\n";
+    let hosts = "127.0.0.1 localhost guard-vm\n::1 localhost\n";
+    for (name, text) in [
+        ("passwd", passwd),
+        ("group", group),
+        ("hosts", hosts),
+        ("hostname", "guard-vm\n"),
+        ("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
+        ("machine-id", "0123456789abcdef0123456789abcdef\n"),
+    ] {
+        tree.bytes(format!("/etc/{name}"), text.as_bytes(), 0o644);
+    }
+    tree
+}
+
+/// Debian's static busybox as `/bin/busybox`, with links for the tools it has.
+pub(crate) fn shell() -> Result<Tree> {
+    let dir = cache_dir().join("busybox");
+    let program = ["usr/bin/busybox", "bin/busybox"].map(|path| dir.join(path));
+    if !program.iter().any(|path| path.is_file()) {
+        let index = Index::open(&cache_dir().join("index/bookworm"), super::kernel::BOOKWORM)?;
+        let found = index.search("^busybox-static$")?;
+        let package = found.first().context("Debian bookworm has no `busybox-static`")?;
+        let deb = index.download(package, &dir)?;
+        apt::extract(&deb, &dir, &["./bin/busybox", "./usr/bin/busybox"])?;
+    }
+    let program = program
+        .into_iter()
+        .find(|path| path.is_file())
+        .context("`busybox-static` has no busybox")?;
+    let tools = apt::output(Command::new(&program).arg("--list"))?;
+    let mut tree = Tree::default();
+    tree.file("/bin/busybox", &program, 0o755);
+    for tool in tools.lines().filter(|tool| *tool != "busybox") {
+        tree.link(format!("/bin/{tool}"), "busybox");
+    }
+    Ok(tree)
+}
+
+/// The host's node with its libraries; `modules` are folders (as `node_modules`) brought to the same place.
+pub(crate) fn node(modules: &[&Path]) -> Result<Tree> {
+    let node = Path::new("/usr/bin/node");
+    ensure!(
+        node.is_file(),
+        "no `{}` on this machine: install Debian's `nodejs`",
+        node.display()
+    );
+    let mut tree = Tree::default();
+    tree.elf(node)?;
+    for dir in modules {
+        tree.host(dir)?;
+    }
+    Ok(tree)
+}
+
+/// The distribution's python with its standard library; `sites` are folders (virtual environments, site
+/// packages) brought to the same place. Libraries their extension modules name come along.
+pub(crate) fn python(sites: &[&Path]) -> Result<Tree> {
+    let python = distribution_python()?;
+    let name = python
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let library = Path::new("/usr/lib").join(&name);
+    let mut tree = Tree::default();
+    tree.elf(&python)?;
+    tree.link("/usr/bin/python3", &name);
+    let unwanted = ["test", "idlelib", "turtledemo", "ensurepip", "lib2to3", "tkinter"];
+    tree.host_filtered(&library, &library, |path| {
+        path.parent() != Some(&library) || !unwanted.iter().any(|name| path.ends_with(name))
+    })?;
+    for site in sites {
+        tree.host(site)?;
+    }
+    let extensions: Vec<PathBuf> = tree
+        .entries()
+        .filter(|(path, _)| path.extension().is_some_and(|extension| extension == "so") && path.is_file())
+        .map(|(path, _)| path.to_owned())
+        .collect();
+    for extension in extensions {
+        tree.elf(&extension)?;
+    }
+    Ok(tree)
+}
+
+/// `/usr/bin/python3.N`, not a version manager's: the guest has no home to find that in.
+fn distribution_python() -> Result<PathBuf> {
+    let link = Path::new("/usr/bin/python3");
+    if let Ok(real) = fs::canonicalize(link) {
+        return Ok(real);
+    }
+    let found = fs::read_dir("/usr/bin")
+        .context("list `/usr/bin`")?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| {
+            path.file_name()
+                .and_then(|name| name.to_str())
+                .and_then(|name| name.strip_prefix("python3."))
+                .is_some_and(|minor| minor.parse::<u8>().is_ok())
+        });
+    found.context("no `/usr/bin/python3` on this machine: install Debian's `python3`")
+}
+
+/// The guest's init, built once a run.
+pub(crate) fn init() -> Result<&'static Path> {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    if BUILT.get().is_none() {
+        let mut built = build(&["build", "-p", "guard-tests", "--bin", "guard-vm-init"])?;
+        let _ = BUILT.set(built.pop().context("cargo reported no `guard-vm-init`")?.path);
+    }
+    BUILT
+        .get()
+        .map(PathBuf::as_path)
+        .context("the guest's init was not built")
+}
+
+/// A program cargo built.
+pub(crate) struct Built {
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+}
+
+/// Runs cargo and returns the programs it says it built.
+pub(crate) fn build(args: &[&str]) -> Result<Vec<Built>> {
+    eprintln!("[vm] cargo {}", args.join(" "));
+    let done = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(args)
+        .args(["--quiet", "--message-format=json-render-diagnostics"])
+        .current_dir(workspace())
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("start `cargo`")?;
+    ensure!(
+        done.status.success(),
+        "`cargo {}` ended with {}",
+        args.join(" "),
+        done.status
+    );
+    Ok(String::from_utf8_lossy(&done.stdout)
+        .lines()
+        .filter_map(built)
+        .collect())
+}
+
+fn built(line: &str) -> Option<Built> {
+    let message: serde_json::Value = serde_json::from_str(line).ok()?;
+    let path = PathBuf::from(message.get("executable")?.as_str()?);
+    let name = message.get("target")?.get("name")?.as_str()?.to_owned();
+    Some(Built { name, path })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_taken_from_what_cargo_says() {
+        let line = r#"{"reason":"compiler-artifact","target":{"name":"kernel","kind":["test"]},"executable":"/t/deps/kernel-1f"}"#;
+        let found = built(line).unwrap();
+        assert_eq!(
+            (found.name.as_str(), found.path.as_path()),
+            ("kernel", Path::new("/t/deps/kernel-1f"))
+        );
+        let library = r#"{"reason":"compiler-artifact","target":{"name":"guard"},"executable":null}"#;
+        assert!(built(library).is_none() && built("{}").is_none() && built("text").is_none());
+    }
+}
