@@ -204,11 +204,11 @@ impl Python<'_, '_> {
             .context
             .variable("PYTHONUSERBASE")
             .map(|base| self.context.absolute(base));
-        if let Some(base) = base.or_else(|| self.context.home.as_ref().map(|home| home.join(".local"))) {
-            places.push((
-                base.join("lib").join(version).join("site-packages"),
-                "Python packages of the user",
-            ));
+        // A home that this user cannot pass holds nothing its Python would find either.
+        let user = base.or_else(|| self.context.home.as_ref().map(|home| home.join(".local")));
+        let user = user.map(|base| base.join("lib").join(version).join("site-packages"));
+        if let Some(place) = user.filter(|place| walk::follow(place).is_ok()) {
+            places.push((place, "Python packages of the user"));
         }
         let distribution = self.packages.iter().any(|place| place.starts_with("/usr/lib"));
         for (place, reason) in places {

@@ -21,16 +21,16 @@ use nix::{
 };
 
 /// `nobody`: an ordinary user without files.
-pub const USER: u32 = 65534;
+pub(super) const USER: u32 = 65534;
 
-pub struct Outcome {
-    pub status: ExitStatus,
-    pub stdout: String,
-    pub stderr: String,
+pub(super) struct Outcome {
+    pub(super) status: ExitStatus,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
 }
 
 /// Runs the program with nothing but its grants, its links, `/proc`, and the null and random devices.
-pub fn run(runtime: &Runtime, directory: &Path, path: &str, input: &str) -> Outcome {
+pub(super) fn run(runtime: &Runtime, directory: &Path, path: &str, input: &str) -> Outcome {
     let place = tempfile::tempdir().unwrap();
     // A thread of its own: namespace, root and Landlock domain are per thread and go with it.
     thread::scope(|scope| {
@@ -46,7 +46,7 @@ pub fn run(runtime: &Runtime, directory: &Path, path: &str, input: &str) -> Outc
 }
 
 /// Runs `work` with the file-system rights of an ordinary user, in a thread that ends afterwards.
-pub fn as_user<T: Send>(uid: u32, work: impl FnOnce() -> T + Send) -> T {
+pub(super) fn as_user<T: Send>(uid: u32, work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         scope
             .spawn(move || {
@@ -100,7 +100,6 @@ fn enter(runtime: &Runtime, root: &Path, directory: &Path) -> anyhow::Result<()>
         none,
     )?;
     chroot(root)?;
-    std::env::set_current_dir("/").ok();
     restrict(runtime)
 }
 
@@ -134,7 +133,7 @@ fn restrict(runtime: &Runtime) -> anyhow::Result<()> {
     rules = rules.add_rule(PathBeneath::new(PathFd::new("/")?, read))?;
     rules = rules.add_rule(PathBeneath::new(
         PathFd::new("/dev/null")?,
-        read | AccessFs::WriteFile,
+        AccessFs::ReadFile | AccessFs::WriteFile,
     ))?;
     for grant in runtime.grants.iter().filter(|grant| grant.exec) {
         let rights = AccessFs::Execute | AccessFs::ReadFile;
@@ -154,6 +153,7 @@ fn start(runtime: &Runtime, directory: &Path, path: &str, input: &str) -> anyhow
         .args(runtime.argv[1..].iter().map(|word| word.as_os_str()))
         .env_clear()
         .env("PATH", path)
+        .env("HOME", directory)
         .current_dir(directory)
         .uid(USER)
         .gid(USER)
