@@ -61,7 +61,8 @@ fn must_run(ask: &Ask, input: &str) -> (Runtime, Outcome) {
 }
 
 fn text(path: &Path) -> &str {
-    path.to_str().expect("fixture paths are text")
+    path.to_str()
+        .unwrap_or_else(|| panic!("{} is not text", path.display()))
 }
 
 const PYTHON_PROBE: &str = "import ssl, sqlite3, ctypes, hashlib, asyncio, zoneinfo, decimal, lzma, bz2, curses, uuid, threading, sys; \

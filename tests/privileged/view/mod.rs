@@ -1,5 +1,11 @@
 //! The smallest root that a resolved runtime asks for, and a program run in it.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a harness fails its test by panicking"
+)]
+
 use std::{
     fs,
     io::Write as _,
@@ -9,7 +15,7 @@ use std::{
     thread,
 };
 
-use guard_agent::runtime::Runtime;
+use guard_agent::{octets::Octets, runtime::Runtime};
 use landlock::{
     ABI, Access as _, AccessFs, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr as _,
     RulesetCreatedAttr as _, RulesetStatus,
@@ -150,7 +156,7 @@ fn restrict(runtime: &Runtime) -> anyhow::Result<()> {
 fn start(runtime: &Runtime, directory: &Path, path: &str, input: &str) -> anyhow::Result<Outcome> {
     let mut child = Command::new(runtime.program.as_path())
         .arg0(runtime.argv[0].as_os_str())
-        .args(runtime.argv[1..].iter().map(|word| word.as_os_str()))
+        .args(runtime.argv[1..].iter().map(Octets::as_os_str))
         .env_clear()
         .env("PATH", path)
         .env("HOME", directory)
