@@ -12,6 +12,7 @@ use std::{
 use super::{
     collect::{Collector, part_of},
     context::{Context, name_of},
+    extensions::Extensions,
     options::{self, Main},
     project,
     resolve::{AddOns, Program},
@@ -57,7 +58,6 @@ pub(super) fn grants(
         context,
         collect,
         packages: Vec::new(),
-        seen: HashSet::new(),
     };
     let environment = python.virtual_environment(program)?;
     let base = match environment
@@ -81,7 +81,14 @@ pub(super) fn grants(
         Main::Inline => {}
     }
     python.path_files();
-    python.extensions(add_ons);
+    let Python {
+        packages, collect, ..
+    } = python;
+    let mut extensions = Extensions::new(add_ons, collect);
+    let mut seen = HashSet::new();
+    for tree in packages.into_iter().filter(|tree| seen.insert(tree.clone())) {
+        extensions.tree(&tree);
+    }
     Ok(())
 }
 
@@ -96,7 +103,6 @@ pub(super) struct Python<'a, 'c> {
     pub(super) collect: &'c mut Collector,
     /// Trees that hold modules: searched for path files and extension modules.
     pub(super) packages: Vec<PathBuf>,
-    pub(super) seen: HashSet<PathBuf>,
 }
 
 impl Python<'_, '_> {

@@ -187,6 +187,35 @@ fn libraries_of_extension_modules_come_along() {
 }
 
 #[test]
+fn extension_modules_are_found_by_record_and_without() {
+    let place = python();
+    let site = "py/lib/python3.12/site-packages";
+    for name in ["listed", "unlisted", "hidden"] {
+        let library = format!("lib{name}.so");
+        place.write(&format!("libs/{library}"), Image::library(&library).bytes());
+        let module = Image::library("_m.so")
+            .needs(&library)
+            .rpath(place.at("libs").to_str().unwrap());
+        place.write(&format!("{site}/{name}/deep/_m.so"), module.bytes());
+    }
+    place.write(
+        &format!("{site}/listed-1.dist-info/RECORD"),
+        "listed/deep/_m.so,sha256=x,1\n../../../bin/x,,\n",
+    );
+    place.write(
+        &format!("{site}/hidden-1.dist-info/RECORD"),
+        "hidden/__init__.py,,\n",
+    );
+    let runtime = place.resolve(&["python3"]);
+    assert!(grants(&runtime, &place.at("libs/liblisted.so")));
+    assert!(grants(&runtime, &place.at("libs/libunlisted.so")));
+    assert!(
+        !grants(&runtime, &place.at("libs/libhidden.so")),
+        "the list is taken at its word: no walk"
+    );
+}
+
+#[test]
 fn packages_of_the_user_and_of_the_search_path() {
     let place = python();
     place.write("home/.local/lib/python3.12/site-packages/mod.py", "");
