@@ -1,1 +1,13 @@
 //! Test harness: starts the real agent, reads its records, cleans up after itself.
+
+pub mod agent;
+pub mod control;
+pub mod guards;
+pub mod leftovers;
+pub mod mcp;
+pub mod programs;
+pub mod records;
+pub mod require;
+pub mod suite;
+pub mod tiny_elf;
+pub mod world;
