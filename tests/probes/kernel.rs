@@ -51,7 +51,7 @@ pub(crate) const PROBES: &[Probe] = &[
     probe("uring-register", "io_uring", |_| {
         done(call!(SYS_io_uring_register, -1, 0, NULL, 0))
     })
-    .control(&["EBADF"])
+    .control(&["EBADF", "EINVAL"])
     .refused(ENOSYS),
     probe("keyctl", "keys", |_| {
         done(call!(SYS_keyctl, 0, KEYRING_USER, 0, 0, 0))
