@@ -64,7 +64,10 @@ impl Evidence {
         }
         for view in VIEWS {
             eprintln!("running {} attempts in the {view} view", suite.probes.len());
-            evidence.views.insert(view, Inside::run(suite, view).unwrap_or_else(|error| Inside::broken(&error)));
+            evidence.views.insert(
+                view,
+                Inside::run(suite, view).unwrap_or_else(|error| Inside::broken(&error)),
+            );
         }
         evidence
     }
@@ -110,28 +113,56 @@ impl Inside {
             .collect();
         if answers.is_empty() {
             bench.keep();
-            bail!("no attempt answered ({}):\n{}\n{}", finished.status, finished.stdout, finished.stderr);
+            bail!(
+                "no attempt answered ({}):\n{}\n{}",
+                finished.status,
+                finished.stdout,
+                finished.stderr
+            );
         }
         let mut changed = BTreeMap::new();
         for probe in suite.probes.iter().filter(|probe| applies(probe, view)) {
-            let lines = before.get(&probe.name).map(|old: &Picture| Ok::<_, anyhow::Error>(old.difference(&world.seen(probe)?)));
+            let lines = before
+                .get(&probe.name)
+                .map(|old: &Picture| Ok::<_, anyhow::Error>(old.difference(&world.seen(probe)?)));
             changed.insert(probe.name.clone(), lines.transpose()?.unwrap_or_default());
         }
-        Ok(Self { answers, changed, records: bench.records()?, reached: world.reached()?, broken: None })
+        Ok(Self {
+            answers,
+            changed,
+            records: bench.records()?,
+            reached: world.reached()?,
+            broken: None,
+        })
     }
 
     fn judge(&self, probe: &Declared) -> Result<()> {
         if let Some(why) = &self.broken {
             bail!("the sandbox did not run: {why}");
         }
-        let answer = self.answers.get(&probe.name).context("the attempt gave no answer")?;
+        let answer = self
+            .answers
+            .get(&probe.name)
+            .context("the attempt gave no answer")?;
         ensure!(
             probe.refused.contains(&answer.outcome),
             "`{}` ({}) gave `{}` ({}), refused would be {:?}",
-            probe.name, probe.vector, answer.outcome, answer.detail, probe.refused
+            probe.name,
+            probe.vector,
+            answer.outcome,
+            answer.detail,
+            probe.refused
         );
-        let changed = self.changed.get(&probe.name).context("no picture of the outside")?;
-        ensure!(changed.is_empty(), "`{}` was refused by `{}` and yet changed {changed:?}", probe.name, answer.outcome);
+        let changed = self
+            .changed
+            .get(&probe.name)
+            .context("no picture of the outside")?;
+        ensure!(
+            changed.is_empty(),
+            "`{}` was refused by `{}` and yet changed {changed:?}",
+            probe.name,
+            answer.outcome
+        );
         Ok(())
     }
 
@@ -142,7 +173,9 @@ impl Inside {
         let kernel: Vec<_> = self.records.iter().filter_map(Record::kernel).collect();
         let of_op: Vec<_> = kernel.iter().filter(|record| record.op == op).collect();
         ensure!(
-            of_op.iter().any(|record| record.layer == layer && record.decision == "deny"),
+            of_op
+                .iter()
+                .any(|record| record.layer == layer && record.decision == "deny"),
             "no denial of `{op}` by `{layer}` in the audit; of this op there are {of_op:?}, ops recorded: {:?}",
             kernel.iter().map(|record| &record.op).collect::<BTreeSet<_>>()
         );
@@ -159,11 +192,19 @@ fn trials(suite: &Suite, evidence: &Arc<Evidence>) -> Vec<Trial> {
     for view in VIEWS {
         let mut ops = BTreeSet::new();
         for probe in suite.probes.iter().filter(|probe| applies(probe, view)) {
-            let not_applicable = matches!(evidence.controls.get(&probe.name), Some(Ok(Row::NotApplicable(_))));
+            let not_applicable = matches!(
+                evidence.controls.get(&probe.name),
+                Some(Ok(Row::NotApplicable(_)))
+            );
             let (probe, evidence) = (probe.clone(), Arc::clone(evidence));
             ops.extend(probe.record.clone().filter(|_| !not_applicable));
             let kind = if not_applicable { "n/a" } else { "" };
-            trials.push(Trial::test(format!("{view}::{}", probe.name), move || one(&evidence, view, &probe)).with_kind(kind));
+            trials.push(
+                Trial::test(format!("{view}::{}", probe.name), move || {
+                    one(&evidence, view, &probe)
+                })
+                .with_kind(kind),
+            );
         }
         for (op, layer) in ops {
             let evidence = Arc::clone(evidence);
@@ -172,13 +213,18 @@ fn trials(suite: &Suite, evidence: &Arc<Evidence>) -> Vec<Trial> {
             trials.push(Trial::test(name, judge));
         }
         let reached = Arc::clone(evidence);
-        trials.push(Trial::test(format!("{view}::neighbour-unreached"), move || match reached.views[view].reached {
-            0 => Ok(()),
-            count => Err(format!("{count} messages or connections left the sandbox").into()),
-        }));
+        trials.push(Trial::test(
+            format!("{view}::neighbour-unreached"),
+            move || match reached.views[view].reached {
+                0 => Ok(()),
+                count => Err(format!("{count} messages or connections left the sandbox").into()),
+            },
+        ));
     }
     let (names, evidence) = (suite.probes.clone(), Arc::clone(evidence));
-    trials.push(Trial::test("not-applicable-as-listed", move || leg(&names, &evidence).map_err(failed)));
+    trials.push(Trial::test("not-applicable-as-listed", move || {
+        leg(&names, &evidence).map_err(failed)
+    }));
     trials
 }
 
@@ -189,13 +235,23 @@ fn one(evidence: &Evidence, view: &str, probe: &Declared) -> Result<(), Failed> 
         Some(Err(why)) => return Err(why.clone().into()),
         None => return Err("no control ran".into()),
     }
-    evidence.views.get(view).ok_or("the view did not run")?.judge(probe).map_err(failed)
+    evidence
+        .views
+        .get(view)
+        .ok_or("the view did not run")?
+        .judge(probe)
+        .map_err(failed)
 }
 
 fn leg(probes: &[Declared], evidence: &Evidence) -> Result<()> {
     let missing = probes
         .iter()
-        .filter(|probe| matches!(evidence.controls.get(&probe.name), Some(Ok(Row::NotApplicable(_)))))
+        .filter(|probe| {
+            matches!(
+                evidence.controls.get(&probe.name),
+                Some(Ok(Row::NotApplicable(_)))
+            )
+        })
         .filter_map(|probe| probe.needs.clone())
         .collect();
     Leg::current()?.judge(&missing)

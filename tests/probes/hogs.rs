@@ -32,6 +32,7 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
         "mib=8: that much on stdout, in one line when line=1",
     ),
     ("echo", "answers each line of input with itself"),
+    ("environment-dump", "prints its environment as a JSON list"),
     ("wait", "secs=600: waits for end of input"),
 ];
 
@@ -52,6 +53,11 @@ pub(crate) fn run(name: &str, args: &Args) -> Result<bool, Failure> {
         }
         "huge-output" => output(bounded(args, "mib", 8, 1024), args.text("line").is_ok())?,
         "echo" => echo()?,
+        "environment-dump" => {
+            let entries =
+                std::env::vars_os().map(|(name, value)| format!("{}={}", name.display(), value.display()));
+            say(&json!(entries.collect::<Vec<_>>()))?;
+        }
         "wait" => {
             nix::unistd::alarm::set(u32::try_from(seconds(args, 600).as_secs()).unwrap_or(600));
             io::copy(&mut io::stdin(), &mut io::sink())?;

@@ -79,7 +79,12 @@ fn plant(args: &Args) -> Result<(), Failure> {
 }
 
 fn all() -> impl Iterator<Item = &'static Probe> {
-    FAMILIES.iter().copied().flatten().chain(positive::CHECKS)
+    FAMILIES
+        .iter()
+        .copied()
+        .flatten()
+        .chain(positive::CHECKS)
+        .chain(positive::TOOLS)
 }
 
 fn find(name: &str) -> Option<&'static Probe> {
