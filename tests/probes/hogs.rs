@@ -49,6 +49,9 @@ pub(crate) fn run(name: &str, args: &Args) -> Result<bool, Failure> {
                 .and_then(|name| name.parse().ok())
                 .unwrap_or(Signal::SIGSEGV);
             nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0)?;
+            // Rust's own handler of stack overflows would return.
+            // SAFETY: the default disposition runs no code of ours.
+            unsafe { signal(which, SigHandler::SigDfl)? };
             nix::sys::signal::raise(which)?;
         }
         "huge-output" => output(bounded(args, "mib", 8, 1024), args.text("line").is_ok())?,
