@@ -108,8 +108,9 @@ unsafe extern "C" fn report(stack: *const usize, first: isize) -> ! {
 
 /// The middle process leaves before the grandchild acts, so that nothing but the sandbox holds it.
 fn double_fork(path: usize) {
-    let mut gate = [0_i32; 2];
-    syscall(PIPE, gate.as_mut_ptr() as usize, 0, 0, 0);
+    // Both descriptors in one word: an array would be cleared by the C library.
+    let mut gate = 0_u64;
+    syscall(PIPE, (&raw mut gate) as usize, 0, 0, 0);
     let middle = syscall(FORK, 0, 0, 0, 0);
     if middle == 0 {
         let me = syscall(FORK, 0, 0, 0, 0);
@@ -131,9 +132,9 @@ fn double_fork(path: usize) {
         say("fork", middle);
         exit(3);
     }
-    syscall(CLOSE, gate[1] as usize, 0, 0, 0);
+    syscall(CLOSE, (gate >> 32) as usize, 0, 0, 0);
     syscall(WAIT4, middle as usize, 0, 0, 0);
     let mut byte = 0_u8;
     // Ends when the grandchild, the last holder of the write end, is gone.
-    syscall(READ, gate[0] as usize, (&raw mut byte) as usize, 1, 0);
+    syscall(READ, (gate & 0xffff_ffff) as usize, (&raw mut byte) as usize, 1, 0);
 }
