@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use anyhow::Result;
 use guard_tests::{
     control,
     require::{Leg, Row, without_control},
@@ -13,10 +14,10 @@ use guard_tests::{
 };
 use libtest_mimic::{Arguments, Failed, Trial};
 
-fn main() {
+fn main() -> Result<()> {
     let arguments = Arguments::from_args();
-    let suite = Suite::load().expect("the probe program is built and readable");
-    let world = Arc::new(World::new("controls").expect("the ground can be laid"));
+    let suite = Suite::load()?;
+    let world = Arc::new(World::new("controls")?);
     let missing = Arc::new(Mutex::new(BTreeSet::new()));
     let mut trials = vec![Trial::test("legs", || {
         without_control().map(drop).map_err(failed)
@@ -31,19 +32,16 @@ fn main() {
     let conclusion = libtest_mimic::run(&arguments, trials);
     drop(world);
     if whole {
-        let missing = missing.lock().expect("no test panicked with it");
-        println!("n/a for want of a feature: {missing:?}");
-        if let Err(error) = Leg::current().and_then(|leg| leg.judge(&missing)) {
-            eprintln!("{error:#}");
-            std::process::exit(101);
-        }
+        let missing = missing.lock().map_err(|_| anyhow::anyhow!("a test panicked"))?;
+        eprintln!("n/a for want of a feature: {missing:?}");
+        Leg::current()?.judge(&missing)?;
     }
     conclusion.exit();
 }
 
 fn one(world: &World, probe: &Declared, missing: &Mutex<BTreeSet<String>>) -> Result<(), Failed> {
     if let Row::NotApplicable(why) = control::run(world, probe).map_err(failed)? {
-        println!("{}: n/a ({why})", probe.name);
+        eprintln!("{}: n/a ({why})", probe.name);
         missing
             .lock()
             .map_err(|_| "poisoned")?

@@ -12,10 +12,11 @@ use anyhow::{Context as _, Result, bail, ensure};
 use guard_tests::{
     agent::{AgentBuilder, Bench},
     control,
+    picture::Picture,
     records::Record,
     require::{Leg, Row},
     suite::{Answer, Declared, Suite, Views},
-    world::{Picture, World},
+    world::World,
 };
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::json;
@@ -34,13 +35,13 @@ struct Inside {
     broken: Option<String>,
 }
 
-fn main() {
+fn main() -> Result<()> {
     let arguments = Arguments::from_args();
-    let suite = Suite::load().expect("the probe program is built and readable");
+    let suite = Suite::load()?;
     if arguments.list {
         libtest_mimic::run(&arguments, trials(&suite, &Arc::default())).exit();
     }
-    let evidence = Arc::new(Evidence::gather(&suite));
+    let evidence = Arc::new(Evidence::gather(&suite)?);
     let conclusion = libtest_mimic::run(&arguments, trials(&suite, &evidence));
     conclusion.exit();
 }
@@ -55,9 +56,9 @@ struct Evidence {
 const VIEWS: [&str; 2] = ["private", "host"];
 
 impl Evidence {
-    fn gather(suite: &Suite) -> Self {
+    fn gather(suite: &Suite) -> Result<Self> {
         let mut evidence = Self::default();
-        let outside = World::new("controls").expect("the ground can be laid");
+        let outside = World::new("controls")?;
         for probe in &suite.probes {
             let row = control::run(&outside, probe).map_err(|error| format!("{error:#}"));
             evidence.controls.insert(probe.name.clone(), row);
@@ -69,7 +70,7 @@ impl Evidence {
                 Inside::run(suite, view).unwrap_or_else(|error| Inside::broken(&error)),
             );
         }
-        evidence
+        Ok(evidence)
     }
 }
 

@@ -27,9 +27,9 @@ const PLACES: [&str; 3] = ["outside", "private", "host"];
 
 type Answers = Result<BTreeMap<String, Answer>, String>;
 
-fn main() {
+fn main() -> Result<()> {
     let arguments = Arguments::from_args();
-    let suite = Suite::load().expect("the probe program is built and readable");
+    let suite = Suite::load()?;
     let mut answers: BTreeMap<&'static str, Arc<Answers>> = BTreeMap::new();
     for place in PLACES {
         let wanted = !arguments.list

@@ -51,7 +51,9 @@ fn syscall(number: usize, a: usize, b: usize, c: usize, d: usize) -> isize {
 
 fn exit(code: usize) -> ! {
     syscall(EXIT_GROUP, code, 0, 0, 0);
-    loop {}
+    loop {
+        core::hint::spin_loop();
+    }
 }
 
 /// Piece by piece: without the start files even `memcpy` of the C library is not usable yet.
@@ -136,5 +138,11 @@ fn double_fork(path: usize) {
     syscall(WAIT4, middle as usize, 0, 0, 0);
     let mut byte = 0_u8;
     // Ends when the grandchild, the last holder of the write end, is gone.
-    syscall(READ, (gate & 0xffff_ffff) as usize, (&raw mut byte) as usize, 1, 0);
+    syscall(
+        READ,
+        (gate & 0xffff_ffff) as usize,
+        (&raw mut byte) as usize,
+        1,
+        0,
+    );
 }

@@ -75,7 +75,7 @@ fn bounded(args: &Args, key: &str, default: usize, most: usize) -> usize {
 }
 
 fn seconds(args: &Args, default: u64) -> Duration {
-    Duration::from_secs(args.number(&"secs".to_owned()).unwrap_or(default).min(900))
+    Duration::from_secs(args.number("secs").unwrap_or(default).min(900))
 }
 
 fn say(value: &serde_json::Value) -> io::Result<()> {

@@ -7,6 +7,7 @@ mod exec;
 mod files;
 mod hogs;
 mod kernel;
+mod links;
 mod neighbour;
 mod net;
 mod positive;
@@ -28,6 +29,7 @@ use serde_json::json;
 
 const FAMILIES: &[&[Probe]] = &[
     files::PROBES,
+    links::PROBES,
     exec::PROBES,
     net::PROBES,
     spaces::PROBES,

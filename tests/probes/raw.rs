@@ -22,8 +22,8 @@ pub(crate) trait Word {
 }
 
 macro_rules! word_by_cast {
+    // A register is 64 bits, sign extended as C does.
     ($($kind:ty),*) => { $(impl Word for $kind {
-        #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "a register is 64 bits, sign extended as C does")]
         fn word(&self) -> usize { *self as usize }
     })* };
 }

@@ -1,10 +1,12 @@
 //! Test harness: starts the real agent, reads its records, cleans up after itself.
 
 pub mod agent;
+mod bystander;
 pub mod control;
 pub mod guards;
 pub mod leftovers;
 pub mod mcp;
+pub mod picture;
 pub mod programs;
 pub mod records;
 pub mod require;

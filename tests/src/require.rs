@@ -131,7 +131,7 @@ pub enum Row {
 #[must_use]
 pub fn skip(missing: Option<&str>, test: &str) -> bool {
     let Some(why) = missing else { return false };
-    println!("{test}: n/a ({why})");
+    eprintln!("{test}: n/a ({why})");
     assert!(
         std::env::var_os("GUARD_TEST_LEG").is_none(),
         "`{test}` must run on this leg, but {why}"

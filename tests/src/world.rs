@@ -4,25 +4,22 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File, Permissions},
-    io::{BufRead as _, BufReader, Write as _},
     os::{
         fd::OwnedFd,
-        unix::{
-            fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, symlink},
-            process::CommandExt as _,
-        },
+        unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, symlink},
     },
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::Command,
     sync::Mutex,
 };
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::Value;
 
 use crate::{
+    bystander::Neighbour,
     control::User,
     guards::{Scratch, TempCgroup},
+    picture::Picture,
     programs,
     suite::Declared,
     tiny_elf::{self, Tiny},
@@ -207,13 +204,7 @@ impl World {
             "exec-loader" => {
                 fs::create_dir(rx.join("lib"))?;
                 fs::copy("/lib64/ld-linux-x86-64.so.2", rx.join("lib/ld.so"))?;
-                for file in ["/lib/x86_64-linux-gnu/libc.so.6"] {
-                    fs::copy(
-                        file,
-                        rx.join("lib")
-                            .join(Path::new(file).file_name().unwrap_or_default()),
-                    )?;
-                }
+                fs::copy("/lib/x86_64-linux-gnu/libc.so.6", rx.join("lib/libc.so.6"))?;
                 fs::copy("/bin/true", rw.join("dynamic"))?;
             }
             _ => {}
@@ -243,129 +234,6 @@ impl World {
             .lock()
             .map_err(|_| anyhow::anyhow!("the neighbour's lock is poisoned"))?;
         neighbour.reached()
-    }
-}
-
-/// Names, kinds, owners, modes, sizes, contents and change times below a place.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Picture(BTreeMap<PathBuf, String>);
-
-impl Picture {
-    fn add(&mut self, path: &Path) -> Result<()> {
-        let meta = fs::symlink_metadata(path)?;
-        // The change time moves with every change of content, links, owner, mode and attributes.
-        let mut line = format!(
-            "{:o} {}:{} {} {}.{}",
-            meta.mode(),
-            meta.uid(),
-            meta.gid(),
-            meta.nlink(),
-            meta.ctime(),
-            meta.ctime_nsec()
-        );
-        if meta.is_file() {
-            line += &format!(
-                " {} {:x?}",
-                meta.len(),
-                &fs::read(path)?.iter().take(64).collect::<Vec<_>>()
-            );
-        }
-        self.0.insert(path.to_owned(), line);
-        if meta.is_dir() {
-            for entry in fs::read_dir(path)? {
-                self.add(&entry?.path())?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Lines that differ, for the failure's text.
-    #[must_use]
-    pub fn difference(&self, other: &Self) -> Vec<String> {
-        let keys = self
-            .0
-            .keys()
-            .chain(other.0.keys())
-            .collect::<std::collections::BTreeSet<_>>();
-        keys.into_iter()
-            .filter(|key| self.0.get(*key) != other.0.get(*key))
-            .map(|key| {
-                format!(
-                    "{}: {:?} → {:?}",
-                    key.display(),
-                    self.0.get(key),
-                    other.0.get(key)
-                )
-            })
-            .collect()
-    }
-}
-
-struct Neighbour {
-    child: Child,
-    to: Option<ChildStdin>,
-    from: BufReader<ChildStdout>,
-    names: BTreeMap<String, String>,
-}
-
-impl Neighbour {
-    fn start(top: &Path, user: &User) -> Result<Self> {
-        let mut command = Command::new(top.join("bin/guard-probe"));
-        command
-            .arg("neighbour")
-            .arg(format!("dir={}", top.join("outside/neighbour").display()));
-        command.arg(format!("root={}", top.join("roots/rw/neighbour").display()));
-        command
-            .env("GUARD_NEIGHBOUR", "GUARD-SECRET")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        let mut child = command
-            .uid(user.uid)
-            .gid(user.gid)
-            .spawn()
-            .context("failed to start the neighbour")?;
-        let to = child.stdin.take();
-        let mut from = BufReader::new(child.stdout.take().context("the neighbour has no output")?);
-        let mut line = String::new();
-        from.read_line(&mut line)?;
-        let value: Value = serde_json::from_str(&line).context("the neighbour did not start")?;
-        let names = value.as_object().context("unreadable neighbour")?.iter();
-        let names = names
-            .filter_map(|(key, value)| {
-                Some((
-                    key.clone(),
-                    value.as_str().filter(|text| !text.is_empty())?.to_owned(),
-                ))
-            })
-            .collect();
-        Ok(Self {
-            child,
-            to,
-            from,
-            names,
-        })
-    }
-
-    fn reached(&mut self) -> Result<u64> {
-        // What was sent just before has had time to be counted.
-        std::thread::sleep(std::time::Duration::from_millis(100));
-        self.to
-            .as_mut()
-            .context("the neighbour is gone")?
-            .write_all(b"count\n")?;
-        let mut line = String::new();
-        self.from.read_line(&mut line)?;
-        serde_json::from_str::<Value>(&line)?["reached"]
-            .as_u64()
-            .context("no count")
-    }
-}
-
-impl Drop for Neighbour {
-    fn drop(&mut self) {
-        // End of input is its sign to remove what it made.
-        drop(self.to.take());
-        drop(self.child.wait());
     }
 }
 
