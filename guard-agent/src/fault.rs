@@ -21,7 +21,11 @@ pub fn point(_name: &str) -> io::Result<()> {
 
 /// What a process passes on to one whose environment it sets itself (the sandbox's init).
 pub fn inherited() -> Option<String> {
-    if cfg!(feature = "faults") { std::env::var("GUARD_AGENT_FAULT").ok() } else { None }
+    if cfg!(feature = "faults") {
+        std::env::var("GUARD_AGENT_FAULT").ok()
+    } else {
+        None
+    }
 }
 
 #[cfg(feature = "faults")]
@@ -35,15 +39,22 @@ mod imp {
     static COUNTS: OnceLock<Mutex<HashMap<String, u32>>> = OnceLock::new();
 
     pub(super) fn point(name: &str) -> io::Result<()> {
-        let Ok(spec) = std::env::var("GUARD_AGENT_FAULT") else { return Ok(()) };
+        let Ok(spec) = std::env::var("GUARD_AGENT_FAULT") else {
+            return Ok(());
+        };
         let seen = {
-            let mut counts = COUNTS.get_or_init(Mutex::default).lock().unwrap_or_else(|e| e.into_inner());
+            let mut counts = COUNTS
+                .get_or_init(Mutex::default)
+                .lock()
+                .unwrap_or_else(|e| e.into_inner());
             let count = counts.entry(name.to_owned()).or_default();
             *count += 1;
             *count
         };
         for clause in spec.split(',') {
-            let Some((place, action)) = clause.split_once('=') else { continue };
+            let Some((place, action)) = clause.split_once('=') else {
+                continue;
+            };
             let (place, wanted) = match place.split_once('#') {
                 Some((place, number)) => (place, number.parse().unwrap_or(1)),
                 None => (place, 1),

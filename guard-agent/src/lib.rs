@@ -13,6 +13,11 @@ pub mod gateway;
 pub mod link;
 
 pub mod audit;
+pub mod confine;
+pub mod init;
 pub mod warden;
 
 pub mod sys;
+
+/// Identifies this build: two programs that talk over a link must be the same one.
+pub const BUILD: &str = env!("GUARD_BUILD_ID");

@@ -77,7 +77,10 @@ impl Serialize for Octets {
         }
         match std::str::from_utf8(&self.0) {
             Ok(text) => serializer.serialize_str(text),
-            Err(_) => Base64 { b64: STANDARD.encode(&self.0) }.serialize(serializer),
+            Err(_) => Base64 {
+                b64: STANDARD.encode(&self.0),
+            }
+            .serialize(serializer),
         }
     }
 }

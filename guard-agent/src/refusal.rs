@@ -28,7 +28,12 @@ impl Refusal {
         hint: impl Into<String>,
     ) -> Self {
         let line = |text: String| text.replace('\n', " ");
-        Self { exit, what: line(what.into()), why: line(why.into()), hint: line(hint.into()) }
+        Self {
+            exit,
+            what: line(what.into()),
+            why: line(why.into()),
+            hint: line(hint.into()),
+        }
     }
 
     /// Wrong usage or configuration (exit status 2).
@@ -49,7 +54,11 @@ impl Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error: {}\n  why: {}\n  fix: {}", self.what, self.why, self.hint)
+        write!(
+            f,
+            "error: {}\n  why: {}\n  fix: {}",
+            self.what, self.why, self.hint
+        )
     }
 }
 

@@ -1,2 +1,5 @@
 //! What the kernel half and the host half agree on: plain data, no logic that can fail silently.
 #![no_std]
+
+pub mod abi;
+pub mod event;

@@ -3,6 +3,7 @@
 pub mod agent;
 mod bystander;
 pub mod control;
+pub mod fixtures;
 pub mod guards;
 pub mod leftovers;
 pub mod mcp;

@@ -1,1 +1,39 @@
 //! The audit trail: records, hash chain, checkpoints, segments, verification.
+//!
+//! One directory holds one chain, split into segments; one writer at a time has it by a lock.
+//! The file format is a contract, written down in `docs/audit.md`.
+
+mod body;
+mod chain;
+mod checkpoint;
+mod dir;
+mod error;
+mod keys;
+mod lines;
+mod number;
+mod open;
+mod record;
+mod tail;
+mod text;
+mod trail;
+mod verify;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use body::{
+    Attribution, Decision, Enforcement, Exit, Field, Gap, GapKind, Kernel, Launch, LaunchLimits, LaunchRoot,
+    LaunchUser, Layer, Lost, Missing, NotEnforced, PathSource, ResourceUse, ResourcesReport, errno_name,
+};
+pub use chain::{Digest, MAX_RECORD, VERSION};
+pub use checkpoint::Checkpoint;
+pub use dir::default_directory;
+pub use error::AuditError;
+pub use number::Number;
+pub use record::{Body, Durability, Kind, Origin, Record, Seq, Stamp};
+pub use tail::{Filter, Tail};
+pub use text::{escape, line as text_line};
+pub use trail::{Options, Trail};
+pub use verify::{Bad, Reason, Report, VerifyOptions, verify};
+pub use writer::AuditHandle;

@@ -1,1 +1,71 @@
 //! The command line: one file a subcommand.
+
+pub mod audit;
+pub mod out;
+mod resolve;
+mod run;
+pub mod run_args;
+mod warden;
+
+use std::ffi::OsString;
+
+use clap::{Parser, Subcommand};
+
+use crate::{
+    exit::ExitStatus,
+    init,
+    refusal::Refusal,
+    warden::reaper,
+};
+
+/// Runs local MCP servers in a sandbox that the kernel enforces, with an audit trail.
+#[derive(Debug, Parser)]
+#[command(name = "guard-agent", version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start an MCP server in a sandbox and relay its stdio
+    Run(Box<run_args::RunArgs>),
+    /// Read and verify the audit trail
+    Audit(audit::AuditArgs),
+    /// The privileged part, started by `run` when none is running
+    #[command(hide = true)]
+    Warden(warden::WardenArgs),
+    /// Works out what a command needs, with the rights of the user it will run as
+    #[command(hide = true)]
+    Resolve,
+}
+
+/// The whole program: role, arguments, work, exit status.
+pub fn main() -> ExitStatus {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    // Roles that only our own processes start, without a command line to parse.
+    match arguments.first().and_then(|name| name.to_str()) {
+        Some(init::ROLE) => return init::main(),
+        Some(reaper::ROLE) => return reaper::main(arguments.get(1..).unwrap_or_default()),
+        _ => {}
+    }
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Ok };
+        }
+    };
+    let result = match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Audit(args) => audit::run(args),
+        Command::Warden(args) => Ok(warden::run(&args)),
+        Command::Resolve => resolve::main(),
+    };
+    result.unwrap_or_else(|refusal| report(&refusal))
+}
+
+fn report(refusal: &Refusal) -> ExitStatus {
+    eprintln!("{refusal}");
+    refusal.exit
+}

@@ -13,9 +13,18 @@ pub struct Rights {
 }
 
 impl Rights {
-    pub const R: Self = Self { write: false, exec: false };
-    pub const RW: Self = Self { write: true, exec: false };
-    pub const RX: Self = Self { write: false, exec: true };
+    pub const R: Self = Self {
+        write: false,
+        exec: false,
+    };
+    pub const RW: Self = Self {
+        write: true,
+        exec: false,
+    };
+    pub const RX: Self = Self {
+        write: false,
+        exec: true,
+    };
 
     /// Whether everything `other` allows is allowed here too.
     pub fn contains(self, other: Self) -> bool {
@@ -30,7 +39,10 @@ impl FromStr for Rights {
             "r" => Ok(Self::R),
             "rw" => Ok(Self::RW),
             "rx" => Ok(Self::RX),
-            "rwx" => Ok(Self { write: true, exec: true }),
+            "rwx" => Ok(Self {
+                write: true,
+                exec: true,
+            }),
             other => Err(format!("`{other}` is not one of `r`, `rw`, `rx`, `rwx`")),
         }
     }

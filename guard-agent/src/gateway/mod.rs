@@ -1,1 +1,12 @@
 //! Everything that touches untrusted bytes, without privilege.
+//!
+//! At this stage the gateway relays the lines of client and server untouched: one bounded buffer a direction,
+//! a writer that waits for its reader, and the shutdown ladder.
+
+mod confine;
+mod ladder;
+mod relay;
+mod stderr;
+
+pub use confine::confine;
+pub use relay::run;

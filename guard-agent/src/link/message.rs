@@ -38,7 +38,13 @@ pub enum Facet {
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum User {
     /// An account of this machine.
-    Account { name: String, uid: u32, gid: u32, groups: Vec<u32>, home: Octets },
+    Account {
+        name: String,
+        uid: u32,
+        gid: u32,
+        groups: Vec<u32>,
+        home: Octets,
+    },
     /// An unprivileged uid that no account has; the warden picks one that no live sandbox has.
     Dynamic,
 }
@@ -65,7 +71,12 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory: 512 << 20, cpu_percent: 100, pids: 64, tmp: 64 << 20 }
+        Self {
+            memory: 512 << 20,
+            cpu_percent: 100,
+            pids: 64,
+            tmp: 64 << 20,
+        }
     }
 }
 
@@ -101,7 +112,10 @@ pub struct LaunchRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "type")]
 pub enum ToWarden {
-    Hello { link: u32, build: String },
+    Hello {
+        link: u32,
+        build: String,
+    },
     /// Once a connection: a compromised gateway cannot ask for a second sandbox.
     Launch(Box<LaunchRequest>),
     /// SIGTERM to the child.
@@ -114,7 +128,10 @@ pub enum ToWarden {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "type")]
 pub enum FromWarden {
-    Welcome { link: u32, build: String },
+    Welcome {
+        link: u32,
+        build: String,
+    },
     Refused(Refusal),
     /// The child runs. With it come three descriptors: its stdin (write), stdout and stderr (read).
     Launched(Launched),

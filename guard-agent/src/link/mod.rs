@@ -1,3 +1,6 @@
 //! The typed protocol between gateway and warden, nothing else shared.
 
+pub mod asynchronous;
+pub mod channel;
+pub mod connect;
 pub mod message;

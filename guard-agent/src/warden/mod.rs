@@ -1,1 +1,17 @@
-//! The only process with privilege and input.
+//! The only process with privilege and input: it launches, kills, records, and never parses MCP.
+
+pub mod cgroup;
+mod denials;
+pub mod kernel;
+pub mod launch;
+mod launcher;
+pub mod reaper;
+pub mod registry;
+mod serve;
+mod session;
+mod start;
+pub mod state;
+pub mod sweep;
+mod trails;
+
+pub use serve::{Args, main};

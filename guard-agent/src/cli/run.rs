@@ -1,0 +1,65 @@
+//! `run`: from the command line to a running, contained server; then this process is its gateway.
+
+use super::{
+    resolve::{self, Question},
+    run_args::RunArgs,
+};
+use crate::{
+    config::{self, environment, host::Host, resolved::RunPlan},
+    exit::ExitStatus,
+    gateway,
+    init::message::Ids,
+    link::{connect, message::{Launched, User}},
+    octets::Octets,
+    refusal::Refusal,
+    runtime::{Ask, LOOKUPS},
+};
+
+pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
+    let host = Host::current()?;
+    let plan = config::resolved::resolve(args, &host)?;
+    if !host.is_root() {
+        return Err(Refusal::not_enforced(
+            format!("cannot contain `{}`", plan.server),
+            format!("uid {} may not make namespaces, cgroups and eBPF links", host.uid),
+            "start it as root, for instance `sudo guard-agent run …`: the server itself then runs as you",
+        ));
+    }
+    let runtime = resolve::ask(&question(&plan))?;
+    let environment = environment::build(&plan, &runtime, &plan.user, std::env::vars_os());
+    let (name, state) = (plan.server.clone(), plan.state.clone());
+    let request = plan.into_request(runtime, environment);
+    let connection = connect::launch(&state, request)?;
+    warn(&name, &connection.launched);
+    gateway::run(connection.channel, &connection.launched, &name, connection.pipes)
+}
+
+/// Said at every launch: what a person would otherwise believe.
+fn warn(name: &str, launched: &Launched) {
+    eprintln!("[{name}] session {} contained at tier {}", launched.session, launched.tier);
+    for line in &launched.not_enforced {
+        eprintln!("[{name}] {line}");
+    }
+}
+
+fn question(plan: &RunPlan) -> Question {
+    // For a dynamic uid any uid without an account stands: ordinary permissions give it the same.
+    const NOBODY: u32 = 2_100_000_000;
+    let ids = match &plan.user {
+        User::Account { uid, gid, groups, .. } => Ids { uid: *uid, gid: *gid, groups: groups.clone() },
+        User::Dynamic => Ids { uid: NOBODY, gid: NOBODY, groups: Vec::new() },
+    };
+    let octets = |text: std::ffi::OsString| Octets::from(text);
+    let value = |name: &&str| Some(((*name).to_owned(), octets(std::env::var_os(name)?)));
+    Question {
+        ids,
+        ask: Ask {
+            command: plan.command.iter().cloned().map(octets).collect(),
+            kind: plan.runtime_asked,
+            path: octets(config::env::PATH.get().unwrap_or_else(|| environment::DEFAULT_PATH.into())),
+            directory: plan.directory.clone(),
+            environment: LOOKUPS.iter().filter_map(value).collect(),
+            roots: plan.roots.iter().map(|root| (root.path.to_path_buf(), root.rights)).collect(),
+        },
+    }
+}

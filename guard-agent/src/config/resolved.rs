@@ -1,0 +1,281 @@
+//! What a `run` means once all of it is known.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use serde::Serialize;
+
+use super::{
+    described, environment,
+    host::{Host, STATE_DIR},
+    places::clean,
+    raw,
+    roots::{self, Guarded},
+    shown, user,
+};
+use crate::{
+    cli::run_args::{RunArgs, Tier},
+    link::message::{Facet, LaunchRequest, Limits, Root, User, View},
+    octets::Octets,
+    refusal::{Refusal, chain},
+    runtime::{Runtime, RuntimeKind},
+};
+
+/// Where clients keep the list of programs they start, beneath a home.
+pub const CLIENT_CONFIGS: &[&str] = &[
+    ".config/Claude/claude_desktop_config.json",
+    ".claude.json",
+    ".claude/settings.json",
+    ".cursor/mcp.json",
+    ".vscode/mcp.json",
+    ".config/Code/User/mcp.json",
+    ".config/Code/User/settings.json",
+    ".codex/config.toml",
+    ".gemini/settings.json",
+    ".config/zed/settings.json",
+    ".codeium/windsurf/mcp_config.json",
+];
+
+/// Everything of a launch that is known before the command is looked at.
+#[derive(Debug, Clone)]
+pub struct RunPlan {
+    pub server: String,
+    /// As typed; not empty.
+    pub command: Vec<OsString>,
+    pub runtime_asked: RuntimeKind,
+    /// Variables the server gets beyond the allow-list.
+    pub environment: Vec<environment::Asked>,
+    /// Absolute, lexically clean.
+    pub directory: Octets,
+    pub roots: Vec<Root>,
+    pub free_names: Vec<String>,
+    pub user: User,
+    pub view: View,
+    pub limits: Limits,
+    /// Sorted, not empty.
+    pub require: Vec<Facet>,
+    pub allow_unenforced: bool,
+    /// Absolute; need not exist.
+    pub audit: Octets,
+    /// Absolute; need not exist.
+    pub state: PathBuf,
+    /// `sha256:` of the policy file's bytes, or of the canonical form of the resolved command line.
+    pub policy_hash: String,
+}
+
+impl RunPlan {
+    /// The launch, once the command is resolved and the environment built.
+    pub fn into_request(self, runtime: Runtime, environment: Vec<(Octets, Octets)>) -> LaunchRequest {
+        LaunchRequest {
+            server: self.server,
+            runtime,
+            runtime_asked: self.runtime_asked,
+            environment,
+            directory: self.directory,
+            roots: self.roots,
+            free_names: self.free_names,
+            user: self.user,
+            view: self.view,
+            limits: self.limits,
+            require: self.require,
+            allow_unenforced: self.allow_unenforced,
+            audit: self.audit,
+            policy_hash: self.policy_hash,
+        }
+    }
+}
+
+/// Checks everything that can be checked without privilege.
+pub fn resolve(args: &RunArgs, host: &Host) -> Result<RunPlan, Refusal> {
+    check_tier(args.tier)?;
+    let described = match &args.policy {
+        Some(path) => described::from_policy(args, path, host)?,
+        None => described::from_flags(args, host)?,
+    };
+    described::check_name(&described.server)?;
+    let audit = match &args.audit {
+        Some(path) => own_directory("--audit", path, host)?,
+        None => host.default_audit()?,
+    };
+    let state = own_directory(
+        "--state",
+        args.state.as_deref().unwrap_or(Path::new(STATE_DIR)),
+        host,
+    )?;
+    let user = user::resolve(described.user.as_deref(), host)?;
+    let policy_path = described.policy.as_ref().map(|(path, _)| path.as_path());
+    let guarded = guarded(&audit, &state, policy_path, &user, host);
+    let roots = roots::resolve(&described.roots, &guarded, &host.mounts)?;
+    let directory = working_directory(described.directory.as_deref(), host)?;
+    let mut plan = RunPlan {
+        server: described.server,
+        command: described.command,
+        runtime_asked: described.runtime.unwrap_or(RuntimeKind::Auto),
+        environment: described.environment,
+        directory: directory.into(),
+        roots,
+        free_names: described.free_names,
+        user,
+        view: described.view.unwrap_or(View::Private),
+        limits: described.limits,
+        require: described.require,
+        allow_unenforced: args.allow_unenforced,
+        audit: audit.into(),
+        state,
+        policy_hash: String::new(),
+    };
+    plan.policy_hash = match described.policy {
+        Some((_, hash)) => hash,
+        None => hash(&plan)?,
+    };
+    Ok(plan)
+}
+
+fn check_tier(tier: Option<Tier>) -> Result<(), Refusal> {
+    let (name, needs) = match tier {
+        None | Some(Tier::T2) => return Ok(()),
+        Some(Tier::T1) => ("T1", "the BPF LSM tier"),
+        Some(Tier::T3) => ("T3", "the tier without privilege"),
+    };
+    Err(Refusal::not_enforced(
+        format!("cannot enforce at tier {name}"),
+        format!("{needs} is not in this build"),
+        "leave `--tier` out, or use `--tier T2`",
+    ))
+}
+
+/// A directory of ours, named by a flag.
+fn own_directory(flag: &str, path: &Path, host: &Host) -> Result<PathBuf, Refusal> {
+    if path.as_os_str().is_empty() {
+        return Err(Refusal::usage(
+            format!("cannot use `{flag}`"),
+            "its value is empty",
+            "name a directory",
+        ));
+    }
+    clean(&host.directory, path).ok_or_else(|| {
+        Refusal::usage(
+            format!("cannot use `{flag} {}`", shown(path)),
+            "what `..` means depends on the symbolic links before it",
+            "name its absolute path without `..`",
+        )
+    })
+}
+
+fn working_directory(asked: Option<&Path>, host: &Host) -> Result<PathBuf, Refusal> {
+    let Some(asked) = asked else {
+        return Ok(host.directory.clone());
+    };
+    let cannot = |why: String, hint: &str| {
+        Refusal::usage(
+            format!("cannot use working directory `{}`", shown(asked)),
+            why,
+            hint,
+        )
+    };
+    let path = clean(&host.directory, asked).ok_or_else(|| {
+        cannot(
+            "what `..` means depends on the symbolic links before it".into(),
+            "name its absolute path without `..`",
+        )
+    })?;
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => Ok(path),
+        Ok(_) => Err(cannot("it is not a directory".into(), "name a directory")),
+        Err(error) => Err(cannot(raw::reason(&error), "name a directory that exists")),
+    }
+}
+
+/// What no root may hold.
+fn guarded(audit: &Path, state: &Path, policy: Option<&Path>, user: &User, host: &Host) -> Vec<Guarded> {
+    let place = |what, path: &Path, danger| Guarded {
+        what,
+        path: path.to_owned(),
+        writes_only: false,
+        danger,
+    };
+    let mut places = vec![
+        place(
+            "the audit directory",
+            audit,
+            "a server must not reach the record of what it does",
+        ),
+        place(
+            "the state directory",
+            state,
+            "a server must not reach the sockets and state of its guard",
+        ),
+    ];
+    if let Some(policy) = policy {
+        places.push(place(
+            "the policy",
+            policy,
+            "a server must not reach the rules it runs under",
+        ));
+    }
+    let mut configs: Vec<PathBuf> = Vec::new();
+    for home in host.homes() {
+        configs.extend(CLIENT_CONFIGS.iter().map(|name| home.join(name)));
+    }
+    if let User::Account { home, .. } = user {
+        // Perhaps a service's account, whose home is its data: only what a client really uses counts.
+        let there = CLIENT_CONFIGS.iter().map(|name| home.as_path().join(name));
+        configs.extend(there.filter(|path| path.symlink_metadata().is_ok()));
+    }
+    let danger = "clients start the programs that are listed there";
+    places.extend(configs.into_iter().map(|path| Guarded {
+        what: "a client's configuration",
+        path,
+        writes_only: true,
+        danger,
+    }));
+    places
+}
+
+/// Over the meaning, so that the same launch has the same hash however it was spelled. Values of variables stay
+/// out: a hash in a record would let them be guessed.
+fn hash(plan: &RunPlan) -> Result<String, Refusal> {
+    #[derive(Serialize)]
+    struct Form<'a> {
+        server: &'a str,
+        command: Vec<Octets>,
+        runtime: RuntimeKind,
+        environment: Vec<&'a str>,
+        directory: &'a Octets,
+        roots: &'a [Root],
+        free_names: &'a [String],
+        user: &'a User,
+        view: View,
+        limits: &'a Limits,
+        require: &'a [Facet],
+        allow_unenforced: bool,
+    }
+    let form = Form {
+        server: &plan.server,
+        command: plan
+            .command
+            .iter()
+            .map(|argument| argument.as_os_str().into())
+            .collect(),
+        runtime: plan.runtime_asked,
+        environment: plan.environment.iter().map(|asked| asked.name.as_str()).collect(),
+        directory: &plan.directory,
+        roots: &plan.roots,
+        free_names: &plan.free_names,
+        user: &plan.user,
+        view: plan.view,
+        limits: &plan.limits,
+        require: &plan.require,
+        allow_unenforced: plan.allow_unenforced,
+    };
+    match serde_json_canonicalizer::to_vec(&form) {
+        Ok(bytes) => Ok(raw::sha256(&bytes)),
+        Err(error) => Err(Refusal::internal(
+            "cannot hash the command line",
+            chain(&error),
+            "report this",
+        )),
+    }
+}

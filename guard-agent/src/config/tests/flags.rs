@@ -1,0 +1,207 @@
+use clap::error::ErrorKind;
+
+use super::*;
+use crate::{
+    link::message::{Facet, Limits, User, View},
+    runtime::RuntimeKind,
+};
+
+#[test]
+fn defaults() {
+    let case = Case::new();
+    let plan = case.accepted(&["--", "/usr/bin/my server", "--flag"]);
+    assert_eq!(plan.server, "my_server");
+    assert_eq!(plan.command, ["/usr/bin/my server", "--flag"]);
+    assert_eq!(plan.runtime_asked, RuntimeKind::Auto);
+    assert_eq!(plan.view, View::Private);
+    assert_eq!(plan.limits, Limits::default());
+    assert_eq!(plan.require, [Facet::Fs, Facet::Net, Facet::Exec, Facet::Ipc]);
+    assert_eq!(plan.directory.as_path(), case.host.directory);
+    assert!(plan.roots.is_empty() && plan.environment.is_empty() && plan.free_names.is_empty());
+    assert!(!plan.allow_unenforced);
+    assert!(matches!(plan.user, User::Account { uid: 1000, .. }));
+    // Nothing is made: a refused launch leaves nothing behind.
+    assert!(!exists(&case.at("home/ann/.local")));
+}
+
+#[test]
+fn default_directories() {
+    let mut case = Case::new();
+    let audit = |case: &Case| {
+        resolved::resolve(&case.args(&["--", "x"]), &case.host).map(|plan| plan.audit.to_path_buf())
+    };
+    assert_eq!(
+        audit(&case).unwrap(),
+        case.at("home/ann/.local/state/guard-agent")
+    );
+    case.host.xdg_state_home = Some("/var/ann".into());
+    assert_eq!(audit(&case).unwrap(), Path::new("/var/ann/guard-agent"));
+    (case.host.xdg_state_home, case.host.home) = (None, None);
+    assert_eq!(
+        audit(&case).unwrap_err().to_string(),
+        "error: cannot choose an audit directory\n  why: neither `XDG_STATE_HOME` nor `HOME` is an absolute path\n  \
+         fix: name one: `--audit DIR`"
+    );
+    let root = Case::root();
+    let plan = resolved::resolve(&root.args(&["--", "x"]), &root.host).unwrap();
+    assert_eq!(plan.audit.as_path(), Path::new("/var/log/guard-agent"));
+    assert_eq!(plan.state, Path::new("/run/guard-agent"));
+}
+
+#[test]
+fn nothing_to_run() {
+    let case = Case::new();
+    case.refused(
+        &["--root", "BASE/docs"],
+        "nothing to run",
+        "neither a command nor `--policy` is given",
+        "put the server's command after `--`: `guard-agent run --root /srv/docs:r -- node server.js`",
+    );
+    case.refused(
+        &["--", ""],
+        "nothing to run",
+        "the command after `--` is an empty string",
+        "name the server's program first, then its arguments",
+    );
+}
+
+#[test]
+fn tiers_that_are_not_built() {
+    let case = Case::new();
+    case.accepted(&["--tier", "T2", "--", "x"]);
+    for (tier, needs) in [("T1", "the BPF LSM tier"), ("T3", "the tier without privilege")] {
+        case.refused_with(
+            ExitStatus::NotEnforced,
+            &["--tier", tier, "--", "x"],
+            &format!("cannot enforce at tier {tier}"),
+            &format!("{needs} is not in this build"),
+            "leave `--tier` out, or use `--tier T2`",
+        );
+    }
+}
+
+#[test]
+fn names() {
+    let case = Case::new();
+    assert_eq!(
+        case.accepted(&["--name", "files-2.x", "--", "x"]).server,
+        "files-2.x"
+    );
+    for bad in ["", "a/b", "a\nb", &"n".repeat(65)] {
+        case.refused(
+            &["--name", bad, "--", "x"],
+            &format!("cannot use server name `{}`", shown(bad)),
+            "a name has 1 to 64 letters, digits, `_`, `-` and `.`",
+            "choose another name",
+        );
+    }
+}
+
+#[test]
+fn directories_of_flags() {
+    let case = Case::new();
+    assert_eq!(
+        case.accepted(&["--directory", "BASE/docs/", "--", "x"])
+            .directory
+            .as_path(),
+        case.at("docs")
+    );
+    case.refused(
+        &["--directory", "BASE/gone", "--", "x"],
+        "cannot use working directory `BASE/gone`",
+        "no such file or directory",
+        "name a directory that exists",
+    );
+    case.refused(
+        &["--directory", "BASE/passwd", "--", "x"],
+        "cannot use working directory `BASE/passwd`",
+        "it is not a directory",
+        "name a directory",
+    );
+    assert_eq!(
+        case.accepted(&["--audit", "log", "--", "x"]).audit.as_path(),
+        case.at("cwd/log")
+    );
+    for flag in ["--audit", "--state"] {
+        case.refused(
+            &[flag, "../log", "--", "x"],
+            &format!("cannot use `{flag} ../log`"),
+            "what `..` means depends on the symbolic links before it",
+            "name its absolute path without `..`",
+        );
+    }
+}
+
+#[test]
+fn flags_that_do_not_exist() {
+    let parse = |line: &[&str]| {
+        CommandLine::try_parse_from([&["run"], line].concat())
+            .err()
+            .unwrap()
+    };
+    assert_eq!(
+        parse(&["--netwrok", "--", "x"]).kind(),
+        ErrorKind::UnknownArgument
+    );
+    assert_eq!(
+        parse(&["--netwrok", "--", "x"]).exit_code(),
+        ExitStatus::Usage as i32
+    );
+    // A command without `--` is no command: its flags would be taken for ours.
+    assert_eq!(parse(&["node"]).exit_code(), ExitStatus::Usage as i32);
+    assert_eq!(
+        parse(&["--tier", "T4", "--", "x"]).kind(),
+        ErrorKind::InvalidValue
+    );
+    assert_eq!(
+        parse(&["--runtime", "ruby", "--", "x"]).kind(),
+        ErrorKind::InvalidValue
+    );
+}
+
+#[test]
+fn the_documentation_has_every_flag() {
+    use clap::CommandFactory as _;
+    let page = include_str!("../../../../docs/commands.md");
+    let mut flags: Vec<String> = CommandLine::command()
+        .get_arguments()
+        .filter_map(|argument| argument.get_long().map(|long| format!("--{long}")))
+        .collect();
+    let mut documented: Vec<String> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `--"))
+        .filter_map(|rest| rest.split(['`', ' ']).next())
+        .map(|name| format!("--{name}"))
+        .collect();
+    flags.sort();
+    documented.sort();
+    assert_eq!(flags, documented);
+}
+
+#[test]
+fn the_hash_is_of_the_meaning_and_hides_values() {
+    let case = Case::new();
+    let hash = |line: &[&str]| case.accepted(line).policy_hash;
+    let one = hash(&["--root", "BASE/docs:r", "--env", "KEY=one", "--", "x"]);
+    assert_eq!(one.len(), "sha256:".len() + 64);
+    assert_eq!(
+        one,
+        hash(&["--env", "KEY=two", "--root", "BASE/docs/", "--", "x"])
+    );
+    assert_ne!(
+        one,
+        hash(&["--root", "BASE/docs:rw", "--env", "KEY=one", "--", "x"])
+    );
+    assert_ne!(
+        one,
+        hash(&[
+            "--root",
+            "BASE/docs:r",
+            "--env",
+            "KEY=one",
+            "--allow-unenforced",
+            "--",
+            "x"
+        ])
+    );
+}

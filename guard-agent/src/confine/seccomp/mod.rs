@@ -1,0 +1,104 @@
+//! Seccomp filters of the sandbox and of the gateway.
+
+mod arguments;
+mod bpf;
+mod compile;
+mod describe;
+mod doc;
+mod gateway;
+pub(crate) mod names;
+mod rule;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::os::fd::OwnedFd;
+
+use compile::Report;
+pub use describe::{Denied, describe};
+pub use doc::markdown;
+pub use rule::Options;
+
+use super::ConfineError;
+use crate::sys::seccomp as sys;
+
+/// The programs of the sandbox's init and child, compiled before anything is given up.
+#[derive(Debug)]
+pub struct ChildFilters {
+    allow_list: Vec<seccompiler::sock_filter>,
+    verdicts: Vec<libc::sock_filter>,
+}
+
+impl ChildFilters {
+    /// With a listener, for a warden that records and answers: `install` gives its descriptor.
+    pub fn reporting(options: &Options) -> Result<Self, ConfineError> {
+        Self::compile(options, Report::Listener)
+    }
+
+    /// The same refusals with nobody to hear of them (tier T3): use `install_silent`.
+    pub fn silent(options: &Options) -> Result<Self, ConfineError> {
+        Self::compile(options, Report::Nobody)
+    }
+
+    fn compile(options: &Options, report: Report) -> Result<Self, ConfineError> {
+        let verdicts = compile::verdicts(table::CHILD, options)
+            .map_err(|why| ConfineError::Compile { filter: "table", why })?;
+        Ok(Self {
+            allow_list: compile::allow_list(&verdicts)?,
+            verdicts: compile::verdict_program(&verdicts, report)?,
+        })
+    }
+
+    /// Instructions of the allow-list and of the verdicts.
+    pub fn len(&self) -> (usize, usize) {
+        (self.allow_list.len(), self.verdicts.len())
+    }
+
+    /// Always false; here because `len` is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == (0, 0)
+    }
+
+    /// Installs both on the calling thread, for good, and sets `no_new_privs`.
+    ///
+    /// The descriptor goes to the warden at once (`sendmsg` and `close` are allowed) and must not reach the child.
+    /// Until the warden reads it, a call that is to be reported makes its caller wait; once it has no holder left,
+    /// such a call gets ENOSYS.
+    pub fn install(&self) -> Result<OwnedFd, ConfineError> {
+        self.install_allow_list()?;
+        sys::install_with_listener(&self.verdicts).map_err(|source| match source.raw_os_error() {
+            Some(libc::EBUSY) => ConfineError::ListenerTaken,
+            _ => ConfineError::Install {
+                purpose: "reports refusals",
+                source,
+            },
+        })
+    }
+
+    /// Installs filters made by `silent`. On filters made by `reporting` what would be reported gets ENOSYS.
+    pub fn install_silent(&self) -> Result<(), ConfineError> {
+        self.install_allow_list()?;
+        sys::install(&self.verdicts).map_err(|source| ConfineError::Install {
+            purpose: "answers refusals",
+            source,
+        })
+    }
+
+    fn install_allow_list(&self) -> Result<(), ConfineError> {
+        seccompiler::apply_filter(&self.allow_list).map_err(|error| ConfineError::AllowList(Box::new(error)))
+    }
+}
+
+/// Confines the gateway, all threads it has: from here on it moves bytes between descriptors it holds.
+pub fn install_gateway() -> Result<(), ConfineError> {
+    let verdicts = compile::verdicts(&gateway::rows(), &Options::STRICT)
+        .map_err(|why| ConfineError::Compile { filter: "table", why })?;
+    let allow_list = compile::allow_list(&verdicts)?;
+    let program = compile::verdict_program(&verdicts, Report::Nobody)?;
+    seccompiler::apply_filter_all_threads(&allow_list)
+        .map_err(|error| ConfineError::AllowList(Box::new(error)))?;
+    sys::install_all_threads(&program).map_err(|source| ConfineError::Install {
+        purpose: "ends the gateway",
+        source,
+    })
+}

@@ -1,0 +1,310 @@
+//! Bytes between client and server, and the end of both.
+//!
+//! Threads with blocking reads, on purpose: the client's descriptors are shared with other processes, and making
+//! them non-blocking would change theirs too.
+
+use std::{
+    fs::File,
+    io::{self, Read, Write as _},
+    os::fd::OwnedFd,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{self, RecvTimeoutError, Sender},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::sys::{
+    signal::{SigSet, Signal},
+    signalfd::{SfdFlags, SignalFd},
+};
+
+use super::{confine, ladder, stderr};
+use crate::{
+    exit::ExitStatus,
+    link::{
+        channel::Channel,
+        message::{Exited, FromWarden, Launched, ToWarden},
+    },
+    refusal::Refusal,
+};
+
+/// One buffer a direction: what a slow reader has not taken stays with its writer.
+const BUFFER: usize = 64 << 10;
+
+/// What the parts of a session tell its main thread.
+enum Event {
+    /// The client closed its end (or cannot be read).
+    ClientClosed,
+    /// The client no longer reads.
+    ClientGone,
+    /// The server closed its stdout and everything it wrote was delivered.
+    ServerClosed,
+    Signal(Signal),
+    Exited(Exited),
+    /// The warden is gone; the reaper ends the sandbox.
+    WardenGone,
+}
+
+/// The last time the server wrote, in milliseconds since the session's start.
+type Activity = Arc<AtomicU64>;
+
+/// Runs a session to its end. Everything privileged is given up first.
+pub fn run(channel: Channel, launched: &Launched, name: &str, pipes: [OwnedFd; 3]) -> Result<ExitStatus, Refusal> {
+    let failed = |step: &str, error: &dyn std::fmt::Display| {
+        Refusal::internal(format!("gateway step `{step}` failed"), error.to_string(), "the server is ended; try again")
+    };
+    // Blocked in every thread, read by one.
+    let mut wanted = SigSet::empty();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        wanted.add(signal);
+    }
+    wanted.thread_block().map_err(|error| failed("signals", &error))?;
+    let signals = SignalFd::with_flags(&wanted, SfdFlags::SFD_CLOEXEC).map_err(|error| failed("signals", &error))?;
+    // Unbuffered copies: `Stdin` and `Stdout` would keep bytes of their own.
+    let client_in = File::from(nix::unistd::dup(io::stdin()).map_err(|error| failed("stdin", &error))?);
+    let client_out = File::from(nix::unistd::dup(io::stdout()).map_err(|error| failed("stdout", &error))?);
+    let [to_server, from_server, errors] = pipes;
+    let to_server = Arc::new(Mutex::new(Some(Arc::new(File::from(to_server)))));
+    confine(launched.gateway_uid)?;
+
+    let channel = Arc::new(channel);
+    let tail = Arc::new(Mutex::new(stderr::Tail::default()));
+    let (events, inbox) = mpsc::channel();
+    let start = Instant::now();
+    let activity: Activity = Arc::default();
+
+    spawn("client", {
+        let (events, to_server) = (events.clone(), to_server.clone());
+        move || client_to_server(client_in, &to_server, &events)
+    })?;
+    let output = spawn("server", {
+        let (events, activity) = (events.clone(), activity.clone());
+        move || server_to_client(File::from(from_server), client_out, &events, &activity, start)
+    })?;
+    let log = spawn("stderr", {
+        let (name, tail) = (name.to_owned(), tail.clone());
+        move || {
+            stderr::pass_on(&name, File::from(errors), |work| work(&mut tail.lock().unwrap_or_else(PoisonError::into_inner)));
+        }
+    })?;
+    spawn("signals", {
+        let events = events.clone();
+        move || read_signals(&signals, &events)
+    })?;
+    spawn("link", {
+        let channel = channel.clone();
+        move || read_link(&channel, &events)
+    })?;
+
+    let outcome = Session { channel: &channel, to_server: &to_server, activity: &activity, start }.wait(&inbox);
+    // Whatever the server wrote before its end is delivered first.
+    if !outcome.client_gone {
+        join_within(output, Duration::from_secs(1));
+    }
+    join_within(log, Duration::from_millis(200));
+    let tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(conclude(name, &outcome, &tail))
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<thread::JoinHandle<()>, Refusal> {
+    thread::Builder::new().name(name.to_owned()).stack_size(256 << 10).spawn(work).map_err(|error| {
+        Refusal::internal(format!("cannot start thread `{name}`"), error.to_string(), "look at the limits of processes and memory")
+    })
+}
+
+fn join_within(thread: thread::JoinHandle<()>, limit: Duration) {
+    let end = Instant::now() + limit;
+    while !thread.is_finished() && Instant::now() < end {
+        thread::sleep(Duration::from_millis(2));
+    }
+    if thread.is_finished() {
+        let _ = thread.join();
+    }
+}
+
+fn read_some(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match from.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
+/// The server's stdin until the ladder closes it; a writer at work holds it a moment longer.
+type ServerInput = Mutex<Option<Arc<File>>>;
+
+fn client_to_server(mut client: File, to_server: &ServerInput, events: &Sender<Event>) {
+    let mut buffer = vec![0; BUFFER];
+    while let Ok(count @ 1..) = read_some(&mut client, &mut buffer) {
+        let bytes = buffer.get(..count).unwrap_or_default();
+        let writer = to_server.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(writer) = writer else { return };
+        if (&*writer).write_all(bytes).is_err() {
+            // The server closed its stdin; its end is told elsewhere. The client's bytes go nowhere.
+            break;
+        }
+    }
+    let _ = events.send(Event::ClientClosed);
+}
+
+fn server_to_client(mut server: File, mut client: File, events: &Sender<Event>, activity: &AtomicU64, start: Instant) {
+    let mut buffer = vec![0; BUFFER];
+    while let Ok(count @ 1..) = read_some(&mut server, &mut buffer) {
+        activity.store(u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        if client.write_all(buffer.get(..count).unwrap_or_default()).is_err() {
+            let _ = events.send(Event::ClientGone);
+            return;
+        }
+    }
+    let _ = events.send(Event::ServerClosed);
+}
+
+fn read_signals(signals: &SignalFd, events: &Sender<Event>) {
+    while let Ok(Some(info)) = signals.read_signal() {
+        let number = i32::try_from(info.ssi_signo).unwrap_or(libc::SIGTERM);
+        let _ = events.send(Event::Signal(Signal::try_from(number).unwrap_or(Signal::SIGTERM)));
+    }
+}
+
+fn read_link(channel: &Channel, events: &Sender<Event>) {
+    loop {
+        match channel.receive::<FromWarden>() {
+            Ok((FromWarden::Exited(exited), _)) => {
+                let _ = events.send(Event::Exited(exited));
+                return;
+            }
+            Ok(_) => {}
+            Err(_) => {
+                let _ = events.send(Event::WardenGone);
+                return;
+            }
+        }
+    }
+}
+
+/// How a session ended, for the last words and the exit status.
+#[derive(Debug, Default)]
+struct Outcome {
+    exited: Option<Exited>,
+    /// Whether the client (or a signal to us) ended it.
+    asked: bool,
+    client_gone: bool,
+    /// The signal that told us to end.
+    signal: Option<Signal>,
+}
+
+struct Session<'a> {
+    channel: &'a Channel,
+    to_server: &'a ServerInput,
+    activity: &'a AtomicU64,
+    start: Instant,
+}
+
+/// Where the ladder stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rung {
+    Running,
+    Draining,
+    Closed,
+    Terminated,
+    Killed,
+}
+
+impl Session<'_> {
+    fn wait(&self, inbox: &mpsc::Receiver<Event>) -> Outcome {
+        let mut outcome = Outcome::default();
+        let mut rung = Rung::Running;
+        let mut asked_at = self.start;
+        loop {
+            let event = if rung == Rung::Running {
+                inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            } else {
+                inbox.recv_timeout(Duration::from_millis(10))
+            };
+            match event {
+                Ok(Event::Exited(exited)) => {
+                    outcome.exited = Some(exited);
+                    return outcome;
+                }
+                Ok(Event::WardenGone) | Err(RecvTimeoutError::Disconnected) => return outcome,
+                Ok(Event::ServerClosed) => {}
+                Ok(event @ (Event::ClientClosed | Event::ClientGone | Event::Signal(_))) => {
+                    outcome.client_gone |= matches!(event, Event::ClientGone);
+                    if let Event::Signal(signal) = event {
+                        outcome.signal.get_or_insert(signal);
+                    }
+                    if rung == Rung::Running {
+                        (rung, asked_at) = (Rung::Draining, Instant::now());
+                        outcome.asked = true;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if rung != Rung::Running {
+                rung = self.climb(rung, asked_at, &outcome);
+            }
+        }
+    }
+
+    /// The next rung, when its time has come.
+    fn climb(&self, rung: Rung, asked_at: Instant, outcome: &Outcome) -> Rung {
+        let since = asked_at.elapsed();
+        let urgent = outcome.signal.is_some() || outcome.client_gone;
+        let (terminate, kill) = if urgent {
+            (ladder::URGENT_TERMINATE, ladder::URGENT_KILL)
+        } else {
+            (ladder::TERMINATE, ladder::KILL)
+        };
+        let quiet = || {
+            let last = Duration::from_millis(self.activity.load(Ordering::Relaxed)).max(asked_at - self.start);
+            self.start.elapsed().saturating_sub(last) >= ladder::QUIET
+        };
+        match rung {
+            Rung::Draining if urgent || since >= ladder::DRAIN || quiet() => {
+                *self.to_server.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                Rung::Closed
+            }
+            Rung::Closed if since >= terminate => {
+                // A warden that is gone needs no word; its end is an event of its own.
+                let _ = self.channel.send(&ToWarden::Terminate, &[]);
+                Rung::Terminated
+            }
+            Rung::Terminated if since >= kill => {
+                let _ = self.channel.send(&ToWarden::Kill, &[]);
+                Rung::Killed
+            }
+            same => same,
+        }
+    }
+}
+
+/// The last words on stderr, and the exit status.
+fn conclude(name: &str, outcome: &Outcome, tail: &stderr::Tail) -> ExitStatus {
+    let Some(exited) = &outcome.exited else {
+        eprintln!(
+            "error: lost the warden\n  why: it ended while `{name}` was running; the server was killed\n  fix: start the session again; the audit has a `gap` for what could not be known"
+        );
+        return ExitStatus::Internal;
+    };
+    if outcome.asked || (exited.reason == "exited" && exited.code == Some(0)) {
+        return ExitStatus::Ok;
+    }
+    let how = match (exited.code, exited.signal) {
+        (Some(code), _) => format!("it exited with status {code}"),
+        (None, Some(signal)) => {
+            let signal = Signal::try_from(signal).map_or_else(|_| signal.to_string(), |signal| signal.to_string());
+            format!("it ended by {signal} ({})", exited.reason)
+        }
+        (None, None) => format!("it ended ({})", exited.reason),
+    };
+    let lines = tail.lines(5);
+    let said = if lines.is_empty() { String::new() } else { format!("; its last words: {}", lines.join(" | ")) };
+    eprintln!(
+        "error: the server `{name}` ended\n  why: {how}{said}\n  fix: see the session's records: `guard-agent audit tail`"
+    );
+    ExitStatus::Failed
+}

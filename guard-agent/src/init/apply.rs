@@ -1,0 +1,159 @@
+//! The ordered, irreversible steps from a fresh process to a confined one. Straight-line on purpose.
+
+use std::{
+    fs,
+    io,
+    os::fd::{AsFd as _, OwnedFd},
+    path::Path,
+};
+
+use nix::sys::resource::{Resource, setrlimit};
+
+use super::{
+    StepError,
+    message::{Confinement, FromInit, Setup},
+    view,
+};
+use crate::{
+    confine::{
+        ConfineError,
+        landlock::{self, Access, PathRule},
+        seccomp,
+    },
+    fault,
+    link::{channel::Channel, message::View},
+    octets::Octets,
+    sys::process,
+};
+
+/// The child's stdin, stdout and stderr.
+pub(super) type Pipes = [OwnedFd; 3];
+
+/// A named step: the fault point of the same name, then the work.
+fn step<T>(name: &'static str, object: &str, work: impl FnOnce() -> io::Result<T>) -> Result<T, StepError> {
+    fault::point(name).and_then(|()| work()).map_err(|error| StepError::new(name, object, error))
+}
+
+pub(super) fn apply(
+    channel: &Channel,
+    setup: Setup,
+    mut descriptors: Vec<OwnedFd>,
+) -> Result<(Setup, Pipes, Confinement), StepError> {
+    let mut confinement = Confinement::default();
+    let at = descriptors.len().saturating_sub(3);
+    let pipes: Pipes = descriptors
+        .split_off(at)
+        .try_into()
+        .map_err(|_| StepError::new("init.setup", "", "the descriptors do not match the setup"))?;
+
+    // 1. The mount namespace leaves the host's propagation before anything is mounted in it.
+    step("init.propagation", "/", || view::make_private())?;
+    // 2. The view; from here on no path of the host exists.
+    step("init.view", "", || Ok(()))?;
+    view::build(&setup, descriptors)?;
+    // 3. Rooted at the sandbox's own cgroup: this process is already in it.
+    step("init.cgroup-namespace", "", || {
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWCGROUP).map_err(io::Error::from)
+    })?;
+    step("init.hostname", "", || nix::unistd::sethostname("sandbox").map_err(io::Error::from))?;
+    // The loopback interface of a new network namespace is down; it stays so.
+    confinement.memfd_noexec = step("init.memfd", "", || Ok(memfd_noexec()))?;
+    // 4. No terminal, no session shared with the warden.
+    step("init.session", "", || nix::unistd::setsid().map(drop).map_err(io::Error::from))?;
+    // 1, not 0: a piped core handler runs for 0.
+    step("init.rlimits", "core", || setrlimit(Resource::RLIMIT_CORE, 1, 1).map_err(io::Error::from))?;
+    // Opened while still privileged, by the paths the child will use.
+    let rules = view::landlock_rules(&setup)?;
+    confinement.directory = step("init.directory", "", || Ok(enter_directory(&setup)))?;
+    // 5. Privilege goes, in the order in which each is still allowed to go.
+    step("init.bounding-set", "", process::drop_bounding_set)?;
+    step("init.ids", "", || {
+        process::set_ids(setup.ids.uid, setup.ids.gid, &setup.ids.groups)
+    })?;
+    step("init.capabilities", "", || {
+        use caps::{CapSet, clear};
+        for set in [CapSet::Ambient, CapSet::Effective, CapSet::Permitted, CapSet::Inheritable] {
+            clear(None, set).map_err(io::Error::other)?;
+        }
+        Ok(())
+    })?;
+    step("init.no-new-privileges", "", process::no_new_privileges)?;
+    step("init.dumpable", "", process::not_dumpable)?;
+    // After the uid change, which clears it. A parent that died before is seen by the closed channel.
+    step("init.parent", "", || {
+        process::parent_death_signal(libc::SIGKILL)?;
+        parent_lives(channel)
+    })?;
+    // 6. The kernel's own confinement, last: what it forbids was needed above.
+    let options =
+        seccomp::Options {
+            inet_sockets: true,
+            unix_sockets: setup.unix_sockets,
+            memfd_noexec_sysctl: confinement.memfd_noexec,
+            private_ipc: true,
+        };
+    let filters = step("init.seccomp-compile", "", || seccomp::ChildFilters::reporting(&options).map_err(confine))?;
+    step("init.landlock", "", || restrict(&setup, &rules, &mut confinement))?;
+    drop(rules);
+    let listener = step("init.seccomp", "", || filters.install().map_err(confine))?;
+    channel
+        .send(&FromInit::Listener, &[listener.as_fd()])
+        .map_err(|error| StepError::new("init.listener", "", crate::refusal::chain(&error)))?;
+    // Whoever holds it could answer for the warden.
+    drop(listener);
+    Ok((setup, pipes, confinement))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the shape of map_err")]
+fn confine(error: ConfineError) -> io::Error {
+    io::Error::other(crate::refusal::chain(&error))
+}
+
+/// Landlock, with what came of it; a kernel without it is accepted only when the operator said so.
+fn restrict(setup: &Setup, rules: &[(OwnedFd, Access)], confinement: &mut Confinement) -> io::Result<()> {
+    let rules: Vec<PathRule<'_>> = rules.iter().map(|(object, access)| PathRule::fd(object.as_fd(), *access)).collect();
+    // Connections are left to the cgroup programs, which see and report the address.
+    match landlock::restrict(&rules, landlock::Settings { network: false }) {
+        Ok(state) => {
+            confinement.landlock_abi = state.abi;
+            confinement.landlock_scopes = state.scopes;
+            confinement.landlock_missing =
+                state.missing.iter().map(|missing| format!("{} needs Landlock ABI {}: {}", missing.what, missing.since, missing.why)).collect();
+            Ok(())
+        }
+        Err(ConfineError::LandlockMissing(_)) if setup.allow_unenforced => Ok(()),
+        Err(error) => Err(confine(error)),
+    }
+}
+
+/// Sets `vm.memfd_noexec` of this pid namespace to 2 and reads it back; `false` where the kernel lacks it.
+fn memfd_noexec() -> bool {
+    let knob = Path::new("/proc/sys/vm/memfd_noexec");
+    fs::write(knob, "2").is_ok() && fs::read_to_string(knob).is_ok_and(|text| text.trim() == "2")
+}
+
+/// The first working directory that exists in the view; `/` always does.
+fn enter_directory(setup: &Setup) -> Octets {
+    let found = setup.directories.iter().find(|path| std::env::set_current_dir(path.as_path()).is_ok());
+    found.cloned().unwrap_or_else(|| {
+        let _ = std::env::set_current_dir("/");
+        Octets::from("/")
+    })
+}
+
+/// The parent is in another pid namespace, where `getppid` shows 0: its end of the channel tells.
+fn parent_lives(channel: &Channel) -> io::Result<()> {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let mut ready = [PollFd::new(channel.as_fd(), PollFlags::POLLIN)];
+    poll(&mut ready, PollTimeout::ZERO)?;
+    let gone = ready
+        .first()
+        .and_then(PollFd::revents)
+        .is_some_and(|events| events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR));
+    if gone { Err(io::Error::other("the warden is gone")) } else { Ok(()) }
+}
+
+/// The view in which the host's tree shows through.
+pub(super) fn shows_host(setup: &Setup) -> bool {
+    setup.view == View::Host
+}

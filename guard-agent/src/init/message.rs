@@ -1,0 +1,87 @@
+//! What warden and init say to each other over init's one socket.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{config::rights::Rights, link::message::View, octets::Octets, runtime::Link};
+
+/// One detached mount tree, in the order of the descriptors that follow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountPoint {
+    pub path: Octets,
+    pub is_directory: bool,
+    /// What Landlock allows beneath it. `None`: whatever an outer rule says (a pinned directory).
+    pub rights: Option<Rights>,
+}
+
+/// The ids the child runs with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ids {
+    pub uid: u32,
+    pub gid: u32,
+    pub groups: Vec<u32>,
+}
+
+/// Everything init needs; the mounts' descriptors and the child's stdin, stdout and stderr follow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setup {
+    /// An empty directory of the host on which the new root is built.
+    pub scaffold: Octets,
+    pub view: View,
+    pub mounts: Vec<MountPoint>,
+    pub links: Vec<Link>,
+    /// Small files made for the view: `/etc/passwd` and the like.
+    pub files: Vec<(Octets, String)>,
+    pub home: Option<Octets>,
+    pub tmp_bytes: u64,
+    pub ids: Ids,
+    pub program: Octets,
+    pub argv: Vec<Octets>,
+    pub environment: Vec<(Octets, Octets)>,
+    /// Working directories to try, in order.
+    pub directories: Vec<Octets>,
+    /// Whether the kernel's cgroup hooks see unix sockets; without them seccomp refuses to make any.
+    pub unix_sockets: bool,
+    /// Launch even where a layer is missing.
+    pub allow_unenforced: bool,
+}
+
+/// Warden → init.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "type")]
+pub enum ToInit {
+    Setup(Box<Setup>),
+    /// Up to 64 descriptors, continuing the list of the setup.
+    Descriptors,
+    /// Everything was verified: start the child.
+    Release,
+    /// SIGTERM to the child.
+    Terminate,
+}
+
+/// Init → warden.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "type")]
+pub enum FromInit {
+    /// With it comes the seccomp listener.
+    Listener,
+    Ready(Confinement),
+    Failed { step: String, error: String },
+    Started,
+    /// The program could not be executed.
+    NotExecuted { errno: i32 },
+    Exited { code: Option<i32>, signal: Option<i32> },
+}
+
+/// What init put in force, layer by layer, as it found it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confinement {
+    /// The Landlock ABI in use; 0 when Landlock is not in force.
+    pub landlock_abi: u32,
+    /// Landlock rights or scopes that this kernel lacks, and what follows.
+    pub landlock_missing: Vec<String>,
+    pub landlock_scopes: bool,
+    /// `vm.memfd_noexec` of the sandbox's pid namespace reads 2.
+    pub memfd_noexec: bool,
+    /// The working directory taken.
+    pub directory: Octets,
+}

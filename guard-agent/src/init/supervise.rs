@@ -1,0 +1,155 @@
+//! Starts the child, reaps whatever is re-parented to pid 1, forwards signals, reports the end.
+
+use std::{
+    ffi::CString,
+    fs::File,
+    io::{self, Read as _, Write as _},
+    os::fd::{AsFd as _, AsRawFd as _},
+};
+
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        signal::{SigSet, SigmaskHow, Signal, sigprocmask},
+        signalfd::{SfdFlags, SignalFd},
+        wait::{WaitPidFlag, WaitStatus, waitpid},
+    },
+    unistd::Pid,
+};
+
+use super::{
+    StepError,
+    apply::Pipes,
+    message::{FromInit, Setup, ToInit},
+};
+use crate::{
+    fault,
+    link::channel::{Channel, ChannelError},
+    octets::Octets,
+    sys::{
+        clone::{Forked, fork},
+        exec, process,
+    },
+};
+
+fn failed(cause: impl std::fmt::Display) -> StepError {
+    StepError::new("init.child", "", cause)
+}
+
+/// Runs the child to its end.
+pub(super) fn run(channel: &Channel, setup: &Setup, pipes: Pipes) -> Result<(), StepError> {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGCHLD);
+    sigprocmask(SigmaskHow::SIG_BLOCK, Some(&signals), None).map_err(failed)?;
+    let deaths = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).map_err(failed)?;
+    let child = match start(setup, pipes).map_err(failed)? {
+        Ok(child) => child,
+        Err(errno) => {
+            channel.send(&FromInit::NotExecuted { errno }, &[]).map_err(|error| failed(crate::refusal::chain(&error)))?;
+            return Ok(());
+        }
+    };
+    channel.send(&FromInit::Started, &[]).map_err(|error| failed(crate::refusal::chain(&error)))?;
+    loop {
+        let mut ready =
+            [PollFd::new(channel.as_fd(), PollFlags::POLLIN), PollFd::new(deaths.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut ready, PollTimeout::NONE) {
+            Err(nix::Error::EINTR) => continue,
+            other => other.map_err(failed)?,
+        };
+        let [link, death] = ready.map(|entry| entry.any().unwrap_or(true));
+        if death {
+            // Several deaths may have merged into one signal: read, then reap until none is left.
+            while deaths.read_signal().map_err(failed)?.is_some() {}
+            if let Some((code, signal)) = reap(child).map_err(failed)? {
+                // Everything else in the sandbox dies with this process.
+                let _ = channel.send(&FromInit::Exited { code, signal }, &[]);
+                return Ok(());
+            }
+        }
+        if link {
+            match channel.receive::<ToInit>() {
+                Ok((ToInit::Terminate, _)) => {
+                    // The child may be gone already; then its death is about to be read.
+                    let _ = nix::sys::signal::kill(child, Signal::SIGTERM);
+                }
+                Ok((other, _)) => return Err(failed(format!("unexpected message {other:?}"))),
+                // The warden is gone: so is the sandbox.
+                Err(ChannelError::Closed) => return Ok(()),
+                Err(error) => return Err(failed(crate::refusal::chain(&error))),
+            }
+        }
+    }
+}
+
+/// Reaps all that is dead; the child's own end is returned.
+fn reap(child: Pid) -> nix::Result<Option<(Option<i32>, Option<i32>)>> {
+    let mut end = None;
+    loop {
+        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::Exited(pid, code)) if pid == child => end = Some((Some(code), None)),
+            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == child => end = Some((None, Some(signal as i32))),
+            Ok(WaitStatus::StillAlive) | Err(nix::Error::ECHILD) => return Ok(end),
+            Ok(_) | Err(nix::Error::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Forks and executes the program. The inner error is the errno of a refused `execve`.
+fn start(setup: &Setup, pipes: Pipes) -> io::Result<Result<Pid, i32>> {
+    fault::point("init.fork")?;
+    let text = |octets: &Octets| CString::new(octets.0.clone()).map_err(io::Error::from);
+    let program = text(&setup.program)?;
+    let argv: Vec<CString> = setup.argv.iter().map(text).collect::<io::Result<_>>()?;
+    let environment: Vec<CString> = setup
+        .environment
+        .iter()
+        .map(|(name, value)| {
+            let mut pair = name.0.clone();
+            pair.push(b'=');
+            pair.extend_from_slice(&value.0);
+            CString::new(pair).map_err(io::Error::from)
+        })
+        .collect::<io::Result<_>>()?;
+    let (verdict, report) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
+    match fork()? {
+        Forked::Child => {
+            let error = become_child(&program, &argv, &environment, &pipes, report.as_raw_fd());
+            let errno = error.raw_os_error().unwrap_or(libc::EIO);
+            let _ = File::from(report).write_all(&errno.to_ne_bytes());
+            exec::leave(127);
+        }
+        Forked::Parent(pid) => {
+            drop((report, pipes));
+            let mut errno = [0; 4];
+            // Closed without a word: the program was executed.
+            match File::from(verdict).read_exact(&mut errno) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Ok(Pid::from_raw(pid))),
+                Ok(()) => {
+                    let _ = waitpid(Pid::from_raw(pid), None);
+                    Ok(Err(i32::from_ne_bytes(errno)))
+                }
+                Err(error) => Err(error),
+            }
+        }
+    }
+}
+
+fn become_child(program: &CString, argv: &[CString], environment: &[CString], pipes: &Pipes, report: i32) -> io::Error {
+    let prepare = || -> io::Result<()> {
+        nix::unistd::setsid()?;
+        nix::unistd::dup2_stdin(&pipes[0])?;
+        nix::unistd::dup2_stdout(&pipes[1])?;
+        nix::unistd::dup2_stderr(&pipes[2])?;
+        // Only the descriptor that reports a failed exec survives until then, and closes itself on success.
+        process::close_on_exec_from(3)?;
+        debug_assert!(report > 2);
+        sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
+        fault::point("init.exec")
+    };
+    match prepare() {
+        Ok(()) => exec::exec(program, argv, environment),
+        Err(error) => error,
+    }
+}

@@ -1,0 +1,149 @@
+//! The client's side: find the warden of a state directory, start it when there is none, ask for a launch.
+
+use std::{
+    io::{self, Read as _},
+    os::fd::OwnedFd,
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use super::{
+    channel::{Channel, ChannelError},
+    message::{FromWarden, LaunchRequest, Launched, ToWarden, VERSION},
+};
+use crate::{
+    refusal::{Refusal, chain},
+    sys,
+    warden::state::{self, SOCKET},
+};
+
+/// How long to try: a warden that leaves at this moment, one that starts, one that ends what another left.
+const LIMIT: Duration = Duration::from_secs(30);
+/// A launch takes milliseconds; emulated machines are slow.
+const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
+
+/// A launched server.
+#[derive(Debug)]
+pub struct Connection {
+    pub channel: Channel,
+    pub launched: Launched,
+    /// The child's stdin (write), stdout and stderr (read).
+    pub pipes: [OwnedFd; 3],
+}
+
+fn failed(why: impl Into<String>) -> Refusal {
+    Refusal::internal("cannot reach the warden", why, "look into `warden.log` of the state directory, then try again")
+}
+
+/// Launches through the directory's warden.
+pub fn launch(directory: &Path, request: LaunchRequest) -> Result<Connection, Refusal> {
+    let request = ToWarden::Launch(Box::new(request));
+    // Checked before anything is started: a message that cannot be sent is the caller's problem.
+    super::channel::encode(&request).map_err(|error| {
+        Refusal::usage("cannot launch this command", chain(&error), "shorten its arguments or its environment")
+    })?;
+    let channel = greet(directory)?;
+    channel.send(&request, &[]).map_err(|error| failed(chain(&error)))?;
+    match channel.receive_within::<FromWarden>(LAUNCH_LIMIT) {
+        Ok((FromWarden::Launched(launched), pipes)) => {
+            let pipes = pipes.try_into().map_err(|_| failed("it sent the wrong descriptors"))?;
+            Ok(Connection { channel, launched, pipes })
+        }
+        Ok((FromWarden::Refused(refusal), _)) => Err(refusal),
+        Ok((other, _)) => Err(failed(format!("unexpected message {other:?}"))),
+        Err(ChannelError::Closed) => Err(failed("it ended during the launch; what it had begun was ended with it")),
+        Err(error) => Err(failed(chain(&error))),
+    }
+}
+
+/// A connection that was welcomed, with the warden started if need be.
+fn greet(directory: &Path) -> Result<Channel, Refusal> {
+    let directory = state::prepare(directory)?;
+    let end = Instant::now() + LIMIT;
+    loop {
+        match connect(&directory.join(SOCKET)) {
+            Ok(channel) => match hello(&channel) {
+                Ok(()) => return Ok(channel),
+                // It left between accepting us and hearing us.
+                Err(Greeting::Gone) => {}
+                Err(Greeting::Refused(refusal)) => return Err(refusal),
+            },
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+                start(&directory)?;
+            }
+            Err(error) => return Err(failed(error.to_string())),
+        }
+        if Instant::now() > end {
+            return Err(failed(format!("no warden answered within {} s", LIMIT.as_secs())));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn connect(path: &Path) -> io::Result<Channel> {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
+    let socket = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
+    connect(std::os::fd::AsRawFd::as_raw_fd(&socket), &UnixAddr::new(path)?)?;
+    // Only root can have made it in a directory that only root may write; looked at all the same.
+    if sys::seqpacket::peer(&socket)?.uid() != nix::unistd::geteuid().as_raw() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the warden's socket belongs to another user"));
+    }
+    Channel::new(socket)
+}
+
+enum Greeting {
+    Gone,
+    Refused(Refusal),
+}
+
+fn hello(channel: &Channel) -> Result<(), Greeting> {
+    let hello = ToWarden::Hello { link: VERSION, build: crate::BUILD.into() };
+    if channel.send(&hello, &[]).is_err() {
+        return Err(Greeting::Gone);
+    }
+    match channel.receive_within::<FromWarden>(Duration::from_secs(10)) {
+        Ok((FromWarden::Welcome { link: VERSION, build }, _)) if build == crate::BUILD => Ok(()),
+        Ok((FromWarden::Welcome { link, build }, _)) => Err(Greeting::Refused(Refusal::usage(
+            "cannot use the running warden",
+            format!("it is build `{build}` with link version {link}, this program is build `{}` with link version {VERSION}", crate::BUILD),
+            "end the sessions of the other build, or give this run a state directory of its own with `--state`",
+        ))),
+        Ok((FromWarden::Refused(refusal), _)) => Err(Greeting::Refused(refusal)),
+        Ok((other, _)) => Err(Greeting::Refused(failed(format!("unexpected message {other:?}")))),
+        Err(ChannelError::Closed | ChannelError::Receive(_)) => Err(Greeting::Gone),
+        Err(error) => Err(Greeting::Refused(failed(chain(&error)))),
+    }
+}
+
+/// Starts a warden and waits for its word. Another one may win; that is as good.
+fn start(directory: &Path) -> Result<(), Refusal> {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("warden").arg("--state").arg(directory).env_clear().current_dir("/");
+    for variable in [crate::config::env::GUARD_AGENT_LOG, crate::config::env::GUARD_AGENT_FAULT] {
+        if let Some(value) = variable.get() {
+            command.env(variable.name, value);
+        }
+    }
+    if let Some(idle) = crate::config::env::GUARD_AGENT_IDLE_MS.get() {
+        command.arg("--idle-ms").arg(idle);
+    }
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| failed(format!("cannot start one: {error}")))?;
+    let mut word = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        stdout.take(64 << 10).read_to_string(&mut word).map_err(|error| failed(error.to_string()))?;
+    }
+    match word.trim() {
+        "" if word.ends_with('\n') => Ok(()),
+        "" => {
+            let status = child.wait().map_err(|error| failed(error.to_string()))?;
+            Err(failed(format!("the one started here ended before it was ready ({status})")))
+        }
+        text => Err(serde_json::from_str::<Refusal>(text).unwrap_or_else(|_| failed("it said something unknown"))),
+    }
+}

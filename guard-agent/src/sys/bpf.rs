@@ -1,0 +1,215 @@
+//! The few `bpf(2)` calls the eBPF library does not make: programs of attach
+//! types it does not know, links as plain descriptors, facts about a program.
+
+use std::{
+    ffi::CStr,
+    io,
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+};
+
+use aya_obj::generated::bpf_insn;
+
+const BPF_MAP_CREATE: libc::c_long = 0;
+const BPF_PROG_LOAD: libc::c_long = 5;
+const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
+const BPF_LINK_CREATE: libc::c_long = 28;
+
+const BPF_MAP_TYPE_ARRAY: u32 = 2;
+const BPF_PROG_TYPE_CGROUP_SOCK_ADDR: u32 = 18;
+
+/// Enough for the end of any log, which is where the verifier says why.
+const LOG_BYTES: usize = 1 << 20;
+
+/// What the kernel says about a loaded program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProgramFacts {
+    pub id: u32,
+    /// Instructions the verifier walked; 0 before Linux 5.16.
+    pub verified_instructions: u32,
+    /// Runs the kernel skipped because the program was already running on that processor.
+    pub recursion_misses: u64,
+}
+
+/// A program the kernel did not take.
+#[derive(Debug)]
+pub struct LoadFailure {
+    pub error: io::Error,
+    /// What the verifier wrote, empty when it was not reached.
+    pub log: String,
+}
+
+/// Loads a program on socket addresses.
+pub fn load_sock_addr(
+    name: &CStr,
+    license: &CStr,
+    instructions: &[bpf_insn],
+    attach_type: u32,
+) -> Result<OwnedFd, LoadFailure> {
+    let mut log = vec![0u8; LOG_BYTES];
+    let attempt = |log: Option<&mut Vec<u8>>| {
+        let mut attr = ProgLoad {
+            prog_type: BPF_PROG_TYPE_CGROUP_SOCK_ADDR,
+            insn_cnt: u32::try_from(instructions.len()).unwrap_or(u32::MAX),
+            insns: address(instructions.as_ptr()),
+            license: address(license.as_ptr()),
+            expected_attach_type: attach_type,
+            ..ProgLoad::default()
+        };
+        // The kernel wants a terminating zero in the sixteen bytes.
+        for (to, from) in attr.prog_name.iter_mut().take(15).zip(name.to_bytes()) {
+            *to = *from;
+        }
+        if let Some(log) = log {
+            attr.log_level = 1;
+            attr.log_size = u32::try_from(log.len()).unwrap_or(0);
+            attr.log_buf = address(log.as_mut_ptr());
+        }
+        bpf_fd(BPF_PROG_LOAD, &mut attr)
+    };
+    // The log costs time, so it is only asked for once there is something to explain.
+    attempt(None)
+        .or_else(|_| attempt(Some(&mut log)))
+        .map_err(|error| LoadFailure {
+            error,
+            log: CStr::from_bytes_until_nul(&log)
+                .map(|text| text.to_string_lossy().into_owned())
+                .unwrap_or_default(),
+        })
+}
+
+/// Attaches a program to a cgroup. The attachment lives as long as any
+/// duplicate of the descriptor, in any process.
+pub fn attach_to_cgroup(
+    program: BorrowedFd<'_>,
+    cgroup: BorrowedFd<'_>,
+    attach_type: u32,
+) -> io::Result<OwnedFd> {
+    let mut attr = LinkCreate {
+        prog_fd: raw(program),
+        target_fd: raw(cgroup),
+        attach_type,
+        ..LinkCreate::default()
+    };
+    bpf_fd(BPF_LINK_CREATE, &mut attr)
+}
+
+/// Facts about a loaded program.
+pub fn program_facts(program: BorrowedFd<'_>) -> io::Result<ProgramFacts> {
+    let mut info = ProgInfo::default();
+    let mut attr = ObjectInfo {
+        bpf_fd: raw(program),
+        info_len: size_of::<ProgInfo>() as u32,
+        info: address(&raw mut info),
+    };
+    bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attr)?;
+    Ok(ProgramFacts {
+        id: info.id,
+        verified_instructions: info.verified_insns,
+        recursion_misses: info.recursion_misses,
+    })
+}
+
+/// Makes the smallest map and drops it: says whether this process may use `bpf(2)` at all.
+pub fn may_create_maps() -> io::Result<()> {
+    let mut attr = MapCreate {
+        map_type: BPF_MAP_TYPE_ARRAY,
+        key_size: 4,
+        value_size: 8,
+        max_entries: 1,
+    };
+    bpf_fd(BPF_MAP_CREATE, &mut attr).map(drop)
+}
+
+fn raw(fd: BorrowedFd<'_>) -> u32 {
+    // A borrowed descriptor is never negative.
+    fd.as_raw_fd().cast_unsigned()
+}
+
+fn address<T>(pointer: *const T) -> u64 {
+    pointer.expose_provenance() as u64
+}
+
+fn bpf_fd<T: Attr>(command: libc::c_long, attr: &mut T) -> io::Result<OwnedFd> {
+    let fd = bpf(command, attr)?;
+    let fd = i32::try_from(fd).map_err(|_| io::Error::from_raw_os_error(libc::EBADF))?;
+    // SAFETY: the command returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn bpf<T: Attr>(command: libc::c_long, attr: &mut T) -> io::Result<libc::c_long> {
+    // SAFETY: `attr` is a live, exclusively borrowed structure of exactly the size
+    // given, laid out as the kernel's `union bpf_attr` for `command` (the structures
+    // below, sizes asserted); every pointer in it was made from a reference that
+    // outlives this call in the function that built it, with its true length.
+    match unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attr, size_of::<T>()) } {
+        result if result < 0 => Err(io::Error::last_os_error()),
+        result => Ok(result),
+    }
+}
+
+/// A structure that is a prefix of `union bpf_attr`.
+trait Attr {}
+impl Attr for MapCreate {}
+impl Attr for ProgLoad {}
+impl Attr for LinkCreate {}
+impl Attr for ObjectInfo {}
+
+#[repr(C)]
+#[derive(Default)]
+struct MapCreate {
+    map_type: u32,
+    key_size: u32,
+    value_size: u32,
+    max_entries: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct ProgLoad {
+    prog_type: u32,
+    insn_cnt: u32,
+    insns: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log_buf: u64,
+    kern_version: u32,
+    prog_flags: u32,
+    prog_name: [u8; 16],
+    prog_ifindex: u32,
+    expected_attach_type: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct LinkCreate {
+    prog_fd: u32,
+    target_fd: u32,
+    attach_type: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct ObjectInfo {
+    bpf_fd: u32,
+    info_len: u32,
+    info: u64,
+}
+
+/// `struct bpf_prog_info` up to what is read here; the kernel fills no more than the length given.
+#[repr(C)]
+#[derive(Default)]
+struct ProgInfo {
+    kind: u32,
+    id: u32,
+    skipped: [u64; 25],
+    recursion_misses: u64,
+    verified_insns: u32,
+    pad: u32,
+}
+
+const _: () = assert!(size_of::<ProgLoad>() == 72);
+const _: () = assert!(size_of::<LinkCreate>() == 16);
+const _: () = assert!(std::mem::offset_of!(ProgInfo, recursion_misses) == 208);
+const _: () = assert!(std::mem::offset_of!(ProgInfo, verified_insns) == 216);

@@ -1,0 +1,93 @@
+//! Datagrams with descriptors over a connected `SOCK_SEQPACKET` socket.
+
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
+};
+
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixCredentials,
+    getsockopt, recvmsg, sendmsg, setsockopt, socketpair, sockopt,
+};
+
+/// The most descriptors one datagram carries (the kernel's own limit is 253).
+pub const MAX_DESCRIPTORS: usize = 64;
+
+/// A connected pair, close-on-exec. `large` buffers need privilege beyond the system's limit.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (a, b) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
+    Ok((a, b))
+}
+
+/// Makes room for a datagram of `bytes`; without privilege the kernel gives what its limit allows.
+pub fn grow_buffer(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
+    if setsockopt(socket, sockopt::SndBufForce, &bytes).is_err() {
+        setsockopt(socket, sockopt::SndBuf, &bytes)?;
+    }
+    Ok(())
+}
+
+/// The process at the other end when the connection was made.
+pub fn peer(socket: &impl AsFd) -> io::Result<UnixCredentials> {
+    Ok(getsockopt(socket, sockopt::PeerCredentials)?)
+}
+
+/// Sends one datagram.
+pub fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let raw: Vec<RawFd> = descriptors.iter().map(|fd| fd.as_raw_fd()).collect();
+    let rights = [ControlMessage::ScmRights(&raw)];
+    let control: &[ControlMessage<'_>] = if raw.is_empty() { &[] } else { &rights };
+    let sent = loop {
+        match sendmsg::<()>(
+            socket.as_fd().as_raw_fd(),
+            &[IoSlice::new(bytes)],
+            control,
+            MsgFlags::MSG_NOSIGNAL,
+            None,
+        ) {
+            Err(nix::Error::EINTR) => {}
+            other => break other?,
+        }
+    };
+    // SOCK_SEQPACKET sends all or nothing.
+    debug_assert_eq!(sent, bytes.len());
+    Ok(())
+}
+
+/// One received datagram. Empty bytes mean that the other end is closed.
+#[derive(Debug)]
+pub struct Received {
+    pub length: usize,
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// Receives one datagram into `buffer`. A datagram that does not fit, or more descriptors than
+/// [`MAX_DESCRIPTORS`], is an error; nothing leaks.
+pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
+    let mut control = nix::cmsg_space!([RawFd; MAX_DESCRIPTORS]);
+    let mut slices = [IoSliceMut::new(buffer)];
+    let message = loop {
+        match recvmsg::<()>(
+            socket.as_fd().as_raw_fd(),
+            &mut slices,
+            Some(&mut control),
+            MsgFlags::MSG_CMSG_CLOEXEC,
+        ) {
+            Err(nix::Error::EINTR) => {}
+            other => break other?,
+        }
+    };
+    let mut descriptors = Vec::new();
+    for item in message.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(received) = item {
+            for fd in received {
+                // SAFETY: the kernel installed this descriptor for us just now; nobody else owns it.
+                descriptors.push(unsafe { OwnedFd::from_raw_fd(fd) });
+            }
+        }
+    }
+    if message.flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "datagram larger than the protocol allows"));
+    }
+    Ok(Received { length: message.bytes, descriptors })
+}

@@ -1,0 +1,174 @@
+//! Where the running kernel keeps a member of a structure, from its own type information.
+//!
+//! Only what the loader asks for: the offset of a named, direct, byte-aligned
+//! member. Anything unexpected in the data means "not known", never a guess.
+
+/// The kernel's type information, kept as the bytes it came in.
+#[derive(Debug)]
+pub struct KernelTypes {
+    types: Vec<u8>,
+    strings: Vec<u8>,
+}
+
+const MAGIC: u16 = 0xeb9f;
+const KIND_STRUCT: u32 = 4;
+/// Set in a structure whose members say how many bits they have.
+const KIND_FLAG: u32 = 1 << 31;
+
+impl KernelTypes {
+    /// Splits the data into its parts; `None` when it is not type information of this machine's byte order.
+    pub fn parse(data: &[u8]) -> Option<Self> {
+        let magic = u16::from_ne_bytes(data.get(..2)?.try_into().ok()?);
+        if magic != MAGIC || *data.get(2)? != 1 {
+            return None;
+        }
+        let header = usize::try_from(word(data, 4)?).ok()?;
+        let part = |offset: usize, length: usize| {
+            let start = header.checked_add(usize::try_from(word(data, offset)?).ok()?)?;
+            let end = start.checked_add(usize::try_from(word(data, length)?).ok()?)?;
+            data.get(start..end).map(<[u8]>::to_vec)
+        };
+        Some(Self {
+            types: part(8, 12)?,
+            strings: part(16, 20)?,
+        })
+    }
+
+    /// Offset in bytes of `member` in the first structure called `structure` that has it.
+    pub fn member_offset(&self, structure: &str, member: &str) -> Option<u64> {
+        let mut at = 0;
+        while at < self.types.len() {
+            let info = word(&self.types, at.checked_add(4)?)?;
+            let (kind, count) = ((info >> 24) & 0x1f, usize::try_from(info & 0xffff).ok()?);
+            let body = at.checked_add(12)?;
+            if kind == KIND_STRUCT && self.is(word(&self.types, at)?, structure) {
+                if let Some(offset) = self.member(body, count, info & KIND_FLAG != 0, member) {
+                    return Some(offset);
+                }
+            }
+            at = body.checked_add(body_length(kind, count)?)?;
+        }
+        None
+    }
+
+    fn member(&self, body: usize, count: usize, sized: bool, wanted: &str) -> Option<u64> {
+        for index in 0..count {
+            let at = body.checked_add(index.checked_mul(12)?)?;
+            if !self.is(word(&self.types, at)?, wanted) {
+                continue;
+            }
+            let place = word(&self.types, at.checked_add(8)?)?;
+            let (bits, width) = if sized {
+                (place & 0x00ff_ffff, place >> 24)
+            } else {
+                (place, 0)
+            };
+            return (width == 0 && bits % 8 == 0).then_some(u64::from(bits / 8));
+        }
+        None
+    }
+
+    fn is(&self, name: u32, wanted: &str) -> bool {
+        usize::try_from(name)
+            .ok()
+            .and_then(|start| self.strings.get(start..))
+            .and_then(|rest| rest.strip_prefix(wanted.as_bytes()))
+            .is_some_and(|rest| rest.first() == Some(&0))
+    }
+}
+
+/// Bytes after the common part of a type; `None` for a kind this reader does not know.
+fn body_length(kind: u32, count: usize) -> Option<usize> {
+    match kind {
+        // pointer, forward, typedef, volatile, const, restrict, function, float, type tag
+        2 | 7..=12 | 16 | 18 => Some(0),
+        // integer, variable, declaration tag
+        1 | 14 | 17 => Some(4),
+        3 => Some(12),
+        // structure, union, section, 64-bit enumeration
+        4 | 5 | 15 | 19 => count.checked_mul(12),
+        // enumeration, function prototype
+        6 | 13 => count.checked_mul(8),
+        _ => None,
+    }
+}
+
+fn word(data: &[u8], at: usize) -> Option<u32> {
+    let bytes = data.get(at..at.checked_add(4)?)?;
+    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One integer, then `struct pair { int first; int second; }`.
+    fn sample() -> Vec<u8> {
+        let strings = b"\0int\0pair\0first\0second\0";
+        let types: Vec<u32> = vec![
+            1,
+            1 << 24,
+            4,
+            32, // int
+            5,
+            (4 << 24) | 2,
+            8, // struct pair, two members
+            10,
+            1,
+            0, // first
+            16,
+            1,
+            32, // second
+        ];
+        let mut data = Vec::new();
+        data.extend(MAGIC.to_ne_bytes());
+        data.extend([1, 0]);
+        let length = u32::try_from(types.len() * 4).unwrap();
+        for value in [24, 0, length, length, u32::try_from(strings.len()).unwrap()] {
+            data.extend(value.to_ne_bytes());
+        }
+        data.extend(types.iter().flat_map(|value| value.to_ne_bytes()));
+        data.extend(strings);
+        data
+    }
+
+    #[test]
+    fn finds_members_and_nothing_else() {
+        let types = KernelTypes::parse(&sample()).unwrap();
+        assert_eq!(types.member_offset("pair", "first"), Some(0));
+        assert_eq!(types.member_offset("pair", "second"), Some(4));
+        assert_eq!(types.member_offset("pair", "sec"), None);
+        assert_eq!(types.member_offset("pai", "first"), None);
+        assert_eq!(types.member_offset("int", "first"), None);
+    }
+
+    #[test]
+    fn cut_or_altered_data_never_panics() {
+        let whole = sample();
+        for end in 0..whole.len() {
+            if let Some(types) = KernelTypes::parse(&whole[..end]) {
+                let _ = types.member_offset("pair", "second");
+            }
+        }
+        for index in 0..whole.len() {
+            for value in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut altered = whole.clone();
+                altered[index] = value;
+                if let Some(types) = KernelTypes::parse(&altered) {
+                    let _ = types.member_offset("pair", "second");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn reads_the_running_kernel() {
+        let Ok(data) = super::super::probe::kernel_types() else {
+            return;
+        };
+        let types = KernelTypes::parse(&data).unwrap();
+        // Stable on every 64-bit kernel this runs on: two pointers.
+        assert_eq!(types.member_offset("list_head", "prev"), Some(8));
+        assert_eq!(types.member_offset("bpf_sock_addr_kern", "uaddr"), Some(8));
+    }
+}

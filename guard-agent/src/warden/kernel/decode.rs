@@ -1,0 +1,229 @@
+//! Bytes of the ring → an event. The bytes come from the kernel half, still nothing is taken on trust.
+#![forbid(unsafe_code)]
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
+
+use guard_common::{
+    abi::ABI_VERSION,
+    event::{NetOp, NetRecord},
+};
+use zerocopy::FromBytes;
+
+/// One denied network operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetEvent {
+    pub op: NetOp,
+    /// Address family, socket type and protocol as the kernel numbers them.
+    pub family: u16,
+    pub sock_type: u32,
+    pub protocol: u32,
+    pub endpoint: Endpoint,
+    /// In the kernel's first pid namespace.
+    pub pid: u32,
+    pub tid: u32,
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    pub ktime_ns: u64,
+    /// The caller's cgroup at the sandboxes' level; 0 when the caller is in none there.
+    pub cgroup_id: u64,
+    pub cpu: u32,
+    /// One of the `REASON_` numbers of `guard_common::event`.
+    pub reason: u16,
+    /// What the caller saw, positive.
+    pub errno: u16,
+}
+
+/// Where the operation wanted to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    V4(SocketAddrV4),
+    /// A v4-mapped address stays what the caller gave.
+    V6(SocketAddrV6),
+    /// A unix socket's name as given, without the zero that ends a path; it starts with a zero when
+    /// abstract and is empty when unknown.
+    Unix(Vec<u8>),
+    /// The operation has no address.
+    None,
+}
+
+/// Bytes that are no record of this build's kernel half.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    #[error("the record has {got} bytes instead of {}", size_of::<NetRecord>())]
+    Length { got: usize },
+    #[error("the record is of layout {got} instead of {ABI_VERSION}")]
+    Abi { got: u32 },
+}
+
+impl NetEvent {
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let record =
+            NetRecord::read_from_bytes(bytes).map_err(|_| DecodeError::Length { got: bytes.len() })?;
+        if record.abi != ABI_VERSION {
+            return Err(DecodeError::Abi { got: record.abi });
+        }
+        let op = NetOp::from_raw(record.op);
+        Ok(Self {
+            op,
+            family: record.family,
+            sock_type: record.sock_type,
+            protocol: record.protocol,
+            endpoint: endpoint(op, &record),
+            pid: record.pid,
+            tid: record.tid,
+            ktime_ns: record.ktime_ns,
+            cgroup_id: record.cgroup_id,
+            cpu: record.cpu,
+            reason: record.reason,
+            errno: record.errno,
+        })
+    }
+}
+
+fn endpoint(op: NetOp, record: &NetRecord) -> Endpoint {
+    match op {
+        NetOp::Connect4 | NetOp::Sendmsg4 | NetOp::Bind4 => {
+            let [a, b, c, d, ..] = record.address;
+            Endpoint::V4(SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), record.port))
+        }
+        NetOp::Connect6 | NetOp::Sendmsg6 | NetOp::Bind6 => Endpoint::V6(SocketAddrV6::new(
+            Ipv6Addr::from(record.address),
+            record.port,
+            0,
+            0,
+        )),
+        NetOp::UnixConnect | NetOp::UnixSendmsg => {
+            let length = usize::from(record.unix_path_len).min(record.unix_path.len());
+            let given = record.unix_path.get(..length).unwrap_or_default();
+            let name = match given.first() {
+                // Abstract: every byte counts.
+                Some(0) => given,
+                _ => given.split(|byte| *byte == 0).next().unwrap_or_default(),
+            };
+            Endpoint::Unix(name.to_vec())
+        }
+        NetOp::SockCreate | NetOp::Unknown(_) => Endpoint::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use guard_common::event::{OP_CONNECT4, OP_CONNECT6, OP_SOCK_CREATE, OP_UNIX_CONNECT};
+    use proptest::prelude::*;
+    use zerocopy::IntoBytes;
+
+    use super::*;
+
+    fn record(op: u16) -> NetRecord {
+        NetRecord {
+            abi: ABI_VERSION,
+            op,
+            family: 2,
+            ktime_ns: 7,
+            cgroup_id: 8,
+            pid: 9,
+            tid: 10,
+            sock_type: 1,
+            protocol: 6,
+            cpu: 1,
+            errno: 1,
+            reason: 1,
+            port: 443,
+            unix_path_len: 0,
+            reserved: 0,
+            address: [0; 16],
+            unix_path: [0; 108],
+            tail: 0,
+        }
+    }
+
+    fn decode(record: &NetRecord) -> NetEvent {
+        NetEvent::decode(record.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn addresses_keep_their_byte_order() {
+        let mut v4 = record(OP_CONNECT4);
+        v4.address[..4].copy_from_slice(&[192, 0, 2, 1]);
+        assert_eq!(
+            decode(&v4).endpoint,
+            Endpoint::V4("192.0.2.1:443".parse().unwrap())
+        );
+        let mut v6 = record(OP_CONNECT6);
+        v6.address = "2001:db8::1".parse::<Ipv6Addr>().unwrap().octets();
+        assert_eq!(
+            decode(&v6).endpoint,
+            Endpoint::V6("[2001:db8::1]:443".parse().unwrap())
+        );
+    }
+
+    #[test]
+    fn unix_names_end_where_the_caller_ended_them() {
+        let mut path = record(OP_UNIX_CONNECT);
+        path.unix_path[..9].copy_from_slice(b"/run/a\0zz");
+        for (length, wanted) in [(0, &b""[..]), (3, b"/ru"), (7, b"/run/a"), (9, b"/run/a")] {
+            path.unix_path_len = length;
+            assert_eq!(decode(&path).endpoint, Endpoint::Unix(wanted.to_vec()));
+        }
+        let mut abstract_name = record(OP_UNIX_CONNECT);
+        abstract_name.unix_path[..4].copy_from_slice(b"\0a\0b");
+        abstract_name.unix_path_len = 4;
+        assert_eq!(
+            decode(&abstract_name).endpoint,
+            Endpoint::Unix(b"\0a\0b".to_vec())
+        );
+        // More than there is: what there is.
+        abstract_name.unix_path_len = u16::MAX;
+        let Endpoint::Unix(name) = decode(&abstract_name).endpoint else {
+            panic!("not a unix name")
+        };
+        assert_eq!(name.len(), 108);
+    }
+
+    #[test]
+    fn other_layouts_are_refused() {
+        let good = record(OP_SOCK_CREATE);
+        let bytes = good.as_bytes();
+        assert_eq!(NetEvent::decode(&[]), Err(DecodeError::Length { got: 0 }));
+        assert_eq!(
+            NetEvent::decode(&bytes[..183]),
+            Err(DecodeError::Length { got: 183 })
+        );
+        let longer = [bytes, &[0]].concat();
+        assert_eq!(NetEvent::decode(&longer), Err(DecodeError::Length { got: 185 }));
+        let mut other = good;
+        other.abi = ABI_VERSION + 1;
+        assert_eq!(
+            NetEvent::decode(other.as_bytes()),
+            Err(DecodeError::Abi { got: ABI_VERSION + 1 })
+        );
+    }
+
+    #[test]
+    fn an_unknown_operation_keeps_its_number() {
+        let event = decode(&record(999));
+        assert_eq!(event.op, NetOp::Unknown(999));
+        assert_eq!(event.op.raw(), 999);
+        assert_eq!(event.endpoint, Endpoint::None);
+        for raw in 0..200 {
+            assert_eq!(NetOp::from_raw(raw).raw(), raw);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let result = NetEvent::decode(&bytes);
+            prop_assert_eq!(result.is_ok(), bytes.len() == 184 && bytes[..4] == ABI_VERSION.to_ne_bytes());
+        }
+
+        #[test]
+        fn any_record_decodes(mut bytes in proptest::collection::vec(any::<u8>(), 184..=184)) {
+            bytes[..4].copy_from_slice(&ABI_VERSION.to_ne_bytes());
+            let event = NetEvent::decode(&bytes).unwrap();
+            prop_assert_eq!(event.op.raw(), u16::from_ne_bytes([bytes[4], bytes[5]]));
+            if let Endpoint::Unix(name) = event.endpoint {
+                prop_assert!(name.len() <= 108);
+            }
+        }
+    }
+}

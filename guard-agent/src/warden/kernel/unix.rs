@@ -1,0 +1,72 @@
+//! Loads the programs on unix sockets: the eBPF library does not know their
+//! attach types, so the object is relocated a second time, against the maps
+//! that are already there, and the instructions go to the kernel as they are.
+
+use std::{
+    collections::HashSet,
+    ffi::CString,
+    os::fd::{AsRawFd, OwnedFd},
+};
+
+use aya::{
+    Ebpf,
+    maps::{Map, MapData},
+};
+use aya_obj::Object;
+
+use super::loader::{KernelError, Spec, log_tail};
+use crate::sys::bpf;
+
+/// The object, relocated against the maps of a loaded one.
+pub(super) struct Relocated(Object);
+
+impl Relocated {
+    pub(super) fn against(object: &[u8], loaded: &Ebpf) -> Result<Self, KernelError> {
+        let mut object = Object::parse(object).map_err(KernelError::object)?;
+        let maps = std::mem::take(&mut object.maps);
+        let code: HashSet<usize> = object.functions.keys().map(|(section, _)| *section).collect();
+        let found = maps.iter().filter_map(|(name, map)| {
+            let data = data(loaded.map(name)?)?;
+            Some((
+                name.as_str(),
+                std::os::fd::AsFd::as_fd(data.fd()).as_raw_fd(),
+                map,
+            ))
+        });
+        object.relocate_maps(found, &code).map_err(KernelError::object)?;
+        object.relocate_calls(&code).map_err(KernelError::object)?;
+        Ok(Self(object))
+    }
+
+    /// Loads one program under the attach type it is really for.
+    pub(super) fn load(&self, spec: &Spec) -> Result<OwnedFd, KernelError> {
+        let name = spec.op.name();
+        let missing = || KernelError::Missing { name };
+        let program = self.0.programs.get(name).ok_or_else(missing)?;
+        let function = self
+            .0
+            .functions
+            .get(&program.function_key())
+            .ok_or_else(missing)?;
+        let c_name = CString::new(name).map_err(KernelError::object)?;
+        bpf::load_sock_addr(
+            &c_name,
+            &program.license,
+            &function.instructions,
+            spec.attach_type,
+        )
+        .map_err(|failure| KernelError::Load {
+            program: name,
+            verifier: log_tail(&failure.log),
+            source: failure.error,
+        })
+    }
+}
+
+/// The kinds of map the object has.
+fn data(map: &Map) -> Option<&MapData> {
+    match map {
+        Map::Array(data) | Map::RingBuf(data) => Some(data),
+        _ => None,
+    }
+}

@@ -1,0 +1,358 @@
+//! From a request to a parked, confined, verified init: one ordered function, each step its own error.
+//!
+//! Blocking; runs on the launcher thread, which lives as long as the warden does, since a sandbox's init
+//! dies with the thread that made it.
+
+pub mod protect;
+pub mod report;
+pub mod roots;
+pub mod verify;
+pub mod view;
+
+use std::{
+    ffi::CString,
+    fs::File,
+    io,
+    os::fd::{AsFd as _, OwnedFd},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use self::{
+    protect::Protection,
+    roots::{Opened, Reserved},
+    view::Entry,
+};
+use super::cgroup::{Parent, Sandbox};
+use crate::{
+    config::rights::Rights,
+    fault,
+    init::{
+        self,
+        message::{Confinement, FromInit, Ids, Setup, ToInit},
+    },
+    link::{
+        channel::Channel,
+        message::{LaunchRequest, User, View},
+    },
+    octets::Octets,
+    refusal::{Refusal, chain},
+    runtime::Grant,
+    sys::{
+        self,
+        clone::{Image, SANDBOX_NAMESPACES},
+        fs::AsUser,
+        mount::{Attributes, clone_tree, set_attributes},
+        seqpacket::MAX_DESCRIPTORS,
+    },
+};
+
+/// How long init may take from birth to confined. Emulated machines are slow; a live one needs milliseconds.
+const CONFINE_LIMIT: Duration = Duration::from_secs(20);
+
+/// What every launch of one warden shares.
+#[derive(Debug)]
+pub struct Context {
+    /// Our own program, held open since the warden started.
+    pub program: File,
+    pub null: File,
+    pub state: PathBuf,
+    pub scaffold: PathBuf,
+    pub parent: Parent,
+    /// Whether the kernel's cgroup hooks see unix sockets.
+    pub unix_hooks: bool,
+}
+
+/// A request with what only the warden decides.
+#[derive(Debug)]
+pub struct Job {
+    pub session: String,
+    pub request: LaunchRequest,
+    pub ids: Ids,
+}
+
+/// A sandbox that is complete, its child not yet started.
+#[derive(Debug)]
+pub struct Parked {
+    pub cgroup: Sandbox,
+    pub pid: i32,
+    pub pidfd: OwnedFd,
+    pub channel: Channel,
+    pub listener: OwnedFd,
+    /// Our ends of the child's stdin, stdout and stderr.
+    pub pipes: [OwnedFd; 3],
+    pub confinement: Confinement,
+    pub roots: Vec<report::RootFacts>,
+    pub protected: Vec<Octets>,
+    pub protection_incomplete: bool,
+    pub grants: usize,
+}
+
+/// A launch that stops here is undone: the parked process killed, the cgroup removed.
+struct Undo {
+    cgroup: Option<Sandbox>,
+    init: Option<i32>,
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        let Some(cgroup) = self.cgroup.take() else { return };
+        if let Err(error) = super::cgroup::destroy(cgroup.path(), Duration::from_secs(2)) {
+            tracing::error!(error = %chain(&error), "cannot undo a launch");
+        }
+        if let Some(pid) = self.init {
+            // Killed just now: no zombie stays.
+            let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(pid), None);
+        }
+    }
+}
+
+/// The refusal for a failed step.
+pub fn step_failed(step: &str, cause: impl std::fmt::Display) -> Refusal {
+    Refusal::internal(
+        format!("launch step `{step}` failed"),
+        cause.to_string(),
+        "nothing was started; run with GUARD_AGENT_LOG=debug, or see docs/troubleshooting.md for this step",
+    )
+}
+
+fn step<T>(name: &'static str, work: impl FnOnce() -> io::Result<T>) -> Result<T, Refusal> {
+    fault::point(name).and_then(|()| work()).map_err(|error| step_failed(name, error))
+}
+
+/// Builds a sandbox up to the point where only the release is missing.
+pub fn park(context: &Context, job: &Job) -> Result<Parked, Refusal> {
+    let request = &job.request;
+    // 1. Ceilings before anything can use them up.
+    step("launch.cgroup", || Ok(()))?;
+    let cgroup = context
+        .parent
+        .sandbox(&job.session, &request.limits)
+        .map_err(|error| step_failed("launch.cgroup", chain(&error)))?;
+    let mut undo = Undo { cgroup: Some(cgroup), init: None };
+    // 2. What the child may use, opened with the child's own rights.
+    step("launch.roots", || Ok(()))?;
+    let (entries, facts) = open_all(context, job)?;
+    // 3. Copies of the mounts, with their final attributes, attached nowhere yet.
+    let base = step("launch.mounts", || host_base(request.view))?;
+    let trees = entries.iter().map(detach).collect::<Result<Vec<_>, Refusal>>()?;
+    // 4. Born in its cgroup and its namespaces.
+    let pipes = step("launch.pipes", Pipes::make)?;
+    let (channel, theirs) = step("launch.channel", Channel::pair)?;
+    let Some(cgroup) = &undo.cgroup else { return Err(step_failed("launch.clone", "no cgroup")) };
+    let born = step("launch.clone", || {
+        let environment: Vec<CString> = fault::inherited()
+            .and_then(|spec| CString::new(format!("GUARD_AGENT_FAULT={spec}")).ok())
+            .into_iter()
+            .collect();
+        let image = Image {
+            program: context.program.as_fd(),
+            argv: &[CString::new(init::ROLE)?],
+            environment: &environment,
+            channel: theirs.as_fd(),
+            null: context.null.as_fd(),
+        };
+        sys::clone::spawn(SANDBOX_NAMESPACES, Some(cgroup.directory().as_fd()), &image)
+    })?;
+    drop(theirs);
+    undo.init = Some(born.pid);
+    // 5. Init does the rest inside; it reports when it is as confined as the child will be.
+    step("launch.setup", || Ok(()))?;
+    let setup = setup(context, job, &entries);
+    send_setup(&channel, setup, base, trees, &pipes.theirs).map_err(|error| step_failed("launch.setup", error))?;
+    let (listener, confinement) = wait_confined(&channel)?;
+    // 6. Believed only after a look from outside.
+    step("launch.verify", || Ok(()))?;
+    let seen = undo.cgroup.as_ref().map(|cgroup| verify::verify(born.pid, &job.ids, cgroup));
+    let (Some(Ok(())), Some(cgroup)) = (&seen, undo.cgroup.take_if(|_| matches!(seen, Some(Ok(()))))) else {
+        let cause = seen.and_then(Result::err).map_or_else(|| "no cgroup".to_owned(), |error| error.to_string());
+        return Err(step_failed("launch.verify", cause));
+    };
+    Ok(Parked {
+        cgroup,
+        pid: born.pid,
+        pidfd: born.pidfd,
+        channel,
+        listener,
+        pipes: pipes.ours,
+        confinement,
+        roots: facts.roots,
+        protected: facts.protected,
+        protection_incomplete: facts.incomplete,
+        grants: facts.grants,
+    })
+}
+
+/// The child's three pipes, both ends.
+struct Pipes {
+    ours: [OwnedFd; 3],
+    theirs: [OwnedFd; 3],
+}
+
+impl Pipes {
+    fn make() -> io::Result<Self> {
+        let pipe = || nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(io::Error::from);
+        let (stdin, to_child) = pipe()?;
+        let (from_child, stdout) = pipe()?;
+        let (errors, stderr) = pipe()?;
+        Ok(Self { ours: [to_child, from_child, errors], theirs: [stdin, stdout, stderr] })
+    }
+}
+
+/// What the launch record says of the roots.
+struct Facts {
+    roots: Vec<report::RootFacts>,
+    protected: Vec<Octets>,
+    incomplete: bool,
+    grants: usize,
+}
+
+/// Opens roots, grants and protected names as the child's user and orders them into mounts.
+fn open_all(context: &Context, job: &Job) -> Result<(Vec<Entry>, Facts), Refusal> {
+    let request = &job.request;
+    let audit = request.audit.to_path_buf();
+    let reserved =
+        Reserved { paths: vec![("audit directory", &audit), ("state directory", context.state.as_path())] };
+    let ids = &job.ids;
+    let user = AsUser::enter(ids.uid, ids.gid, &ids.groups)
+        .map_err(|error| step_failed("launch.roots", format!("cannot take the rights of uid {}: {error}", ids.uid)))?;
+    let mut roots: Vec<(Opened, Rights)> = Vec::new();
+    for root in &request.roots {
+        if let Some(tree) = view::private_tree(root.path.as_path()) {
+            return Err(Refusal::usage(
+                format!("cannot use root `{}`", root.path),
+                format!("`{tree}` is always the sandbox's own"),
+                "name a directory elsewhere",
+            ));
+        }
+        roots.push((roots::open_root(root, ids.uid, &reserved)?, root.rights));
+    }
+    let paths: Vec<(PathBuf, Rights)> =
+        roots.iter().map(|(opened, rights)| (opened.resolved.clone(), *rights)).collect();
+    roots::check_nesting(&paths)?;
+    let grants: Vec<(Grant, Opened)> = request
+        .runtime
+        .grants
+        .iter()
+        .map(|grant| Ok((grant.clone(), roots::open_grant(grant, ids.uid)?)))
+        .collect::<Result<_, Refusal>>()?;
+    let mut protection = Protection::default();
+    for (opened, rights) in &roots {
+        if rights.write {
+            protect::find(opened, &request.free_names, &mut protection)
+                .map_err(|error| step_failed("launch.protected-names", format!("`{}`: {error}", opened.path.display())))?;
+        }
+    }
+    drop(user);
+    let grants = view::needed(grants, &roots);
+    let facts = Facts {
+        roots: roots.iter().map(|(opened, rights)| report::RootFacts::new(opened, *rights)).collect(),
+        protected: protection
+            .pinned
+            .iter()
+            .filter(|pinned| pinned.read_only)
+            .map(|pinned| Octets::from(pinned.path.as_path()))
+            .collect(),
+        incomplete: protection.incomplete,
+        grants: grants.len(),
+    };
+    let entries =
+        view::entries(roots, grants, protection).map_err(|error| step_failed("launch.roots", error))?;
+    Ok((entries, facts))
+}
+
+/// The host's tree for a host view: read-only, without devices and set-id programs.
+fn host_base(view: View) -> io::Result<Option<OwnedFd>> {
+    if view == View::Private {
+        return Ok(None);
+    }
+    let tree = clone_tree(File::open("/")?, true)?;
+    set_attributes(&tree, Attributes { read_only: true, no_exec: true, no_dev: true, no_suid: true })?;
+    Ok(Some(tree))
+}
+
+fn detach(entry: &Entry) -> Result<OwnedFd, Refusal> {
+    clone_tree(&entry.object, entry.recursive)
+        .and_then(|tree| set_attributes(&tree, entry.attributes).map(|()| tree))
+        .map_err(|error| step_failed("launch.mounts", format!("`{}`: {error}", entry.point.path)))
+}
+
+fn setup(context: &Context, job: &Job, entries: &[Entry]) -> Setup {
+    let request = &job.request;
+    let (name, home) = match &request.user {
+        User::Account { name, home, .. } => (name.clone(), Some(home.clone())),
+        User::Dynamic => ("sandbox".to_owned(), None),
+    };
+    let home = home.filter(|home| {
+        let path = home.as_path();
+        path.is_absolute() && path != Path::new("/") && view::private_tree(path).is_none() && !path.starts_with("/tmp")
+    });
+    let shown = home.as_ref().map_or_else(|| "/tmp".to_owned(), ToString::to_string);
+    let Ids { uid, gid, .. } = job.ids;
+    let files = vec![
+        (
+            Octets::from("/etc/passwd"),
+            format!(
+                "root:x:0:0:root:/root:/usr/sbin/nologin\n{name}:x:{uid}:{gid}::{shown}:/bin/sh\n\
+                 nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+            ),
+        ),
+        (Octets::from("/etc/group"), format!("root:x:0:\n{name}:x:{gid}:\nnogroup:x:65534:\n")),
+        (Octets::from("/etc/hosts"), "127.0.0.1 localhost\n::1 localhost\n".to_owned()),
+        (Octets::from("/etc/nsswitch.conf"), "passwd: files\ngroup: files\nhosts: files\n".to_owned()),
+        (Octets::from("/etc/resolv.conf"), "# no network\n".to_owned()),
+    ];
+    let mut directories = vec![request.directory.clone()];
+    directories.extend(request.roots.iter().map(|root| root.path.clone()));
+    Setup {
+        scaffold: Octets::from(context.scaffold.as_path()),
+        view: request.view,
+        mounts: entries.iter().map(|entry| entry.point.clone()).collect(),
+        links: view::links(request.runtime.links.clone(), entries),
+        files,
+        home,
+        tmp_bytes: request.limits.tmp,
+        ids: job.ids.clone(),
+        program: request.runtime.program.clone(),
+        argv: request.runtime.argv.clone(),
+        environment: request.environment.clone(),
+        directories,
+        unix_sockets: context.unix_hooks,
+        allow_unenforced: request.allow_unenforced,
+    }
+}
+
+fn send_setup(
+    channel: &Channel,
+    setup: Setup,
+    base: Option<OwnedFd>,
+    trees: Vec<OwnedFd>,
+    pipes: &[OwnedFd; 3],
+) -> Result<(), String> {
+    let descriptors: Vec<_> = base.iter().chain(&trees).chain(pipes).map(|fd| fd.as_fd()).collect();
+    let mut chunks = descriptors.chunks(MAX_DESCRIPTORS);
+    let first = chunks.next().unwrap_or_default();
+    let sent = channel.send(&ToInit::Setup(Box::new(setup)), first);
+    sent.and_then(|()| chunks.try_for_each(|chunk| channel.send(&ToInit::Descriptors, chunk)))
+        .map_err(|error| chain(&error))
+}
+
+/// Init's report, and the seccomp listener that comes before it.
+fn wait_confined(channel: &Channel) -> Result<(OwnedFd, Confinement), Refusal> {
+    let mut listener = None;
+    loop {
+        let (message, mut descriptors) = channel
+            .receive_within::<FromInit>(CONFINE_LIMIT)
+            .map_err(|error| step_failed("launch.init", format!("init did not report: {}", chain(&error))))?;
+        match message {
+            FromInit::Listener => listener = descriptors.pop(),
+            FromInit::Ready(confinement) => {
+                let listener =
+                    listener.ok_or_else(|| step_failed("launch.init", "init is ready without a seccomp listener"))?;
+                return Ok((listener, confinement));
+            }
+            FromInit::Failed { step, error } => return Err(step_failed(&step, error)),
+            other => return Err(step_failed("launch.init", format!("unexpected message {other:?}"))),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! From opened objects to the list of mounts that make the child's view. Pure.
+
+use std::{
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    protect::{Pinned, Protection},
+    roots::Opened,
+};
+use crate::{
+    config::rights::Rights,
+    init::message::MountPoint,
+    octets::Octets,
+    runtime::{Grant, Link},
+    sys::mount::Attributes,
+};
+
+/// One mount to be made: the object, how it is mounted, what Landlock says.
+#[derive(Debug)]
+pub struct Entry {
+    pub point: MountPoint,
+    pub object: OwnedFd,
+    pub attributes: Attributes,
+    pub recursive: bool,
+}
+
+/// Trees of the view that are always the sandbox's own: nothing of the host may be mounted over them.
+const PRIVATE: [&str; 4] = ["/proc", "/dev", "/sys", "/run"];
+
+/// A root inside one of the trees that are always private would not be what the operator thinks.
+pub fn private_tree(path: &Path) -> Option<&'static str> {
+    PRIVATE.into_iter().find(|tree| path.starts_with(tree))
+}
+
+/// What of the runtime's needs the roots do not give already.
+pub fn needed(grants: Vec<(Grant, Opened)>, roots: &[(Opened, Rights)]) -> Vec<(Grant, Opened)> {
+    grants
+        .into_iter()
+        .filter(|(grant, opened)| {
+            let covered = roots.iter().any(|(root, rights)| {
+                opened.path.starts_with(&root.path) && (rights.exec || (!grant.exec && !grant.map))
+            });
+            !covered
+        })
+        .collect()
+}
+
+fn depth(path: &Path) -> usize {
+    path.components().count()
+}
+
+/// Mounts in the order they are made: outer before inner; at one path a root comes after a grant.
+pub fn entries(
+    roots: Vec<(Opened, Rights)>,
+    grants: Vec<(Grant, Opened)>,
+    protection: Protection,
+) -> std::io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for (grant, opened) in grants {
+        entries.push(Entry {
+            point: MountPoint {
+                path: Octets::from(opened.path),
+                is_directory: opened.is_directory,
+                rights: Some(Rights { write: false, exec: grant.exec }),
+            },
+            object: opened.object,
+            attributes: Attributes {
+                read_only: true,
+                no_exec: !grant.exec && !grant.map,
+                no_dev: true,
+                no_suid: true,
+            },
+            recursive: false,
+        });
+    }
+    for (opened, rights) in roots {
+        let attributes =
+            Attributes { read_only: !rights.write, no_exec: !rights.exec, no_dev: true, no_suid: true };
+        let mut push = |path: PathBuf, object: OwnedFd| {
+            entries.push(Entry {
+                point: MountPoint {
+                    path: Octets::from(path),
+                    is_directory: opened.is_directory,
+                    rights: Some(rights),
+                },
+                object,
+                attributes,
+                recursive: true,
+            });
+        };
+        // Under both its names when an ancestor is a symbolic link: the server was told the one, and
+        // resolves it to the other.
+        if opened.resolved != opened.path {
+            push(opened.resolved.clone(), opened.object.try_clone()?);
+        }
+        push(opened.path.clone(), opened.object);
+    }
+    for Pinned { path, object, is_directory, read_only } in protection.pinned {
+        // Rights of the object are those of the root around it, minus writing.
+        let exec = entries.iter().any(|entry| {
+            path.starts_with(entry.point.path.as_path()) && !entry.attributes.no_exec
+        });
+        entries.push(Entry {
+            point: MountPoint { path: Octets::from(path), is_directory, rights: None },
+            object,
+            attributes: Attributes { read_only, no_exec: !exec, no_dev: true, no_suid: true },
+            recursive: false,
+        });
+    }
+    // Stable: equal paths keep the order above, so that the later one, the root, is on top.
+    entries.sort_by_key(|entry| depth(entry.point.path.as_path()));
+    Ok(entries)
+}
+
+/// Links that no mounted tree brings along itself.
+pub fn links(links: Vec<Link>, entries: &[Entry]) -> Vec<Link> {
+    links
+        .into_iter()
+        .filter(|link| {
+            !entries.iter().any(|entry| {
+                entry.point.is_directory && link.path.as_path().starts_with(entry.point.path.as_path())
+            })
+        })
+        .collect()
+}

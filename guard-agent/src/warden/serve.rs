@@ -1,0 +1,292 @@
+//! The warden's event loop: connections in, kernel events in, one task a session, leave when idle.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    io::{self, Write as _},
+    os::fd::{AsFd as _, AsRawFd as _, OwnedFd},
+    path::PathBuf,
+    rc::Rc,
+    time::Duration,
+};
+
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    sync::{Notify, mpsc, watch},
+    task::LocalSet,
+    time::{Instant, sleep_until, timeout},
+};
+
+use super::{
+    cgroup::Parent,
+    kernel::{Events, NetEvent, Programs},
+    launch::{Context, report::KernelFacts},
+    launcher::Launcher,
+    session, start, state,
+    trails::Trails,
+};
+use crate::{
+    audit::{Body, Gap, GapKind},
+    exit::ExitStatus,
+    link::{
+        asynchronous::AsyncLink,
+        channel::ChannelError,
+        message::{FromWarden, ToWarden, VERSION},
+    },
+    refusal::{Refusal, chain},
+    sys,
+};
+
+/// How long a connection may take to say what it wants.
+const HELLO_LIMIT: Duration = Duration::from_secs(10);
+
+/// Events waiting for one session; what does not fit is counted.
+const SESSION_QUEUE: usize = 4096;
+
+#[derive(Debug, Clone)]
+pub struct Args {
+    pub state: PathBuf,
+    /// Leave after this long without a session or a connection.
+    pub idle: Duration,
+}
+
+/// What all tasks share. One thread, so no locks.
+pub(super) struct Warden {
+    pub(super) context: std::sync::Arc<Context>,
+    pub(super) facts: KernelFacts,
+    pub(super) launcher: Launcher,
+    pub(super) trails: Trails,
+    routes: RefCell<HashMap<u64, mpsc::Sender<NetEvent>>>,
+    /// Events that came for a session whose queue was full.
+    overflow: RefCell<HashMap<u64, u64>>,
+    programs: RefCell<Programs>,
+    events: RefCell<Events>,
+    lost_reported: Cell<u64>,
+    pub(super) stop: watch::Receiver<Option<&'static str>>,
+    busy: Cell<usize>,
+    idle: Notify,
+}
+
+/// The role's whole life. `ready` is told once: an empty line, or a refusal as JSON.
+pub fn main(args: &Args) -> ExitStatus {
+    let mut ready = io::stdout();
+    // A group of its own: what is sent to the starter's group does not reach the warden.
+    let _ = nix::unistd::setsid();
+    let started = match start::start(&args.state) {
+        Ok(Some(started)) => started,
+        Ok(None) => {
+            let _ = ready.write_all(b"\n");
+            return ExitStatus::Ok;
+        }
+        Err(refusal) => {
+            tracing::error!(%refusal, "cannot start");
+            let text = serde_json::to_string(&refusal).unwrap_or_default();
+            let _ = writeln!(ready, "{text}");
+            return refusal.exit;
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let refusal = Refusal::internal("cannot start the warden", error.to_string(), "look at the system's limits");
+            let _ = writeln!(ready, "{}", serde_json::to_string(&refusal).unwrap_or_default());
+            return ExitStatus::Internal;
+        }
+    };
+    let _ = ready.write_all(b"\n").and_then(|()| ready.flush());
+    silence_stdout();
+    let result = LocalSet::new().block_on(&runtime, run(args, started));
+    match result {
+        Ok(()) => ExitStatus::Ok,
+        Err(error) => {
+            tracing::error!(%error, "warden failed");
+            ExitStatus::Internal
+        }
+    }
+}
+
+/// The starter waits for the end of our stdout; the log is elsewhere from here on.
+fn silence_stdout() {
+    if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
+        let _ = nix::unistd::dup2_stdout(&null);
+    }
+}
+
+async fn run(args: &Args, started: start::Started) -> io::Result<()> {
+    let start::Started { context, mut programs, reaper, listener, facts, lock } = started;
+    let (stop, stopped) = watch::channel(None);
+    let events = programs.take_events().ok_or_else(|| io::Error::other("the ring is taken"))?;
+    let ring = sys::ready::watch(programs.ring_fd()?, Interest::READABLE)?;
+    let warden = Rc::new(Warden {
+        launcher: Launcher::start(context.clone())?,
+        context,
+        facts,
+        trails: Trails::default(),
+        routes: RefCell::default(),
+        overflow: RefCell::default(),
+        programs: RefCell::new(programs),
+        events: RefCell::new(events),
+        lost_reported: Cell::new(0),
+        stop: stopped,
+        busy: Cell::new(0),
+        idle: Notify::new(),
+    });
+    let listener = sys::ready::watch(listener, Interest::READABLE)?;
+    let reaper_fd = sys::ready::watch(reaper.pidfd.try_clone()?, Interest::READABLE)?;
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    let mut idle_since = Instant::now();
+    let cause = loop {
+        let idle_end = if warden.busy.get() == 0 { idle_since + args.idle } else { Instant::now() + args.idle };
+        tokio::select! {
+            accepted = accept(&listener) => {
+                match accepted {
+                    Ok(socket) => {
+                        warden.busy.set(warden.busy.get() + 1);
+                        tokio::task::spawn_local(connection(warden.clone(), socket));
+                    }
+                    Err(error) => tracing::warn!(%error, "cannot accept a connection"),
+                }
+            }
+            ready = ring.readable() => {
+                ready?.clear_ready();
+                warden.drain_events().await;
+            }
+            _ = reaper_fd.readable() => break "reaper: it died",
+            _ = terminate.recv() => break "warden: it was told to end",
+            () = warden.idle.notified() => idle_since = Instant::now(),
+            () = sleep_until(idle_end), if warden.busy.get() == 0 => break "",
+        }
+    };
+    // No new work: whoever connected and was not heard tries again with the next warden.
+    let _ = std::fs::remove_file(warden.context.state.join(state::SOCKET));
+    drop(listener);
+    if !cause.is_empty() {
+        tracing::warn!(cause, "ending all sessions");
+        let _ = stop.send(Some(cause));
+        while warden.busy.get() > 0 {
+            if timeout(Duration::from_secs(10), warden.idle.notified()).await.is_err() {
+                tracing::error!(sessions = warden.busy.get(), "sessions did not end in time");
+                break;
+            }
+        }
+    }
+    leave(&warden.context.parent, &reaper);
+    drop(lock);
+    Ok(())
+}
+
+/// The reaper first: it must not sweep what ends in order.
+fn leave(parent: &Parent, reaper: &sys::clone::Born) {
+    let _ = sys::process::pidfd_kill(&reaper.pidfd, libc::SIGKILL);
+    let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(reaper.pid), None);
+    if let Err(error) = parent.remove() {
+        tracing::error!(path = %parent.path().display(), %error, "cannot remove the sandboxes' cgroup");
+    }
+}
+
+async fn accept(listener: &AsyncFd<OwnedFd>) -> io::Result<OwnedFd> {
+    use nix::sys::socket::{SockFlag, accept4};
+    loop {
+        let mut ready = listener.readable().await?;
+        match accept4(listener.get_ref().as_raw_fd(), SockFlag::SOCK_CLOEXEC) {
+            Ok(fd) => return Ok(sys::process::adopt(fd)),
+            Err(nix::Error::EWOULDBLOCK) => ready.clear_ready(),
+            Err(nix::Error::EINTR | nix::Error::ECONNABORTED) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// One connection: who it is, what it wants, the session, its end.
+async fn connection(warden: Rc<Warden>, socket: OwnedFd) {
+    if let Err(error) = converse(&warden, socket).await {
+        tracing::info!(error = %chain(&error), "connection ended early");
+    }
+    warden.busy.set(warden.busy.get().saturating_sub(1));
+    warden.idle.notify_waiters();
+    // `notify_waiters` wakes only those who wait now; the permit is for the loop that is elsewhere.
+    warden.idle.notify_one();
+}
+
+async fn converse(warden: &Rc<Warden>, socket: OwnedFd) -> Result<(), ChannelError> {
+    if !start::peer_is_root(&socket.as_fd()) {
+        tracing::warn!("refused a connection that is not root's");
+        return Ok(());
+    }
+    let mut link = AsyncLink::new(socket).map_err(ChannelError::Receive)?;
+    let (hello, _) = timeout(HELLO_LIMIT, link.receive::<ToWarden>()).await.map_err(|_| ChannelError::Timeout)??;
+    let ToWarden::Hello { link: version, build } = hello else {
+        return link.send(&refuse_protocol("the first message is not a hello"), &[]).await;
+    };
+    if (version, build.as_str()) != (VERSION, crate::BUILD) {
+        return link.send(&other_build(version, &build), &[]).await;
+    }
+    link.send(&FromWarden::Welcome { link: VERSION, build: crate::BUILD.into() }, &[]).await?;
+    let (launch, _) = timeout(HELLO_LIMIT, link.receive::<ToWarden>()).await.map_err(|_| ChannelError::Timeout)??;
+    let ToWarden::Launch(request) = launch else {
+        return link.send(&refuse_protocol("the second message is not a launch request"), &[]).await;
+    };
+    match session::run(warden, &mut link, *request).await {
+        Ok(exited) => link.send(&FromWarden::Exited(exited), &[]).await,
+        Err(refusal) => {
+            tracing::warn!(%refusal, "launch refused");
+            link.send(&FromWarden::Refused(refusal), &[]).await
+        }
+    }
+}
+
+fn refuse_protocol(why: &str) -> FromWarden {
+    FromWarden::Refused(Refusal::internal("cannot talk with this client", why, "use one build of guard-agent throughout"))
+}
+
+fn other_build(version: u32, build: &str) -> FromWarden {
+    FromWarden::Refused(Refusal::usage(
+        "cannot use the running warden",
+        format!(
+            "it is build `{}` with link version {VERSION}, this program is build `{build}` with link version {version}",
+            crate::BUILD
+        ),
+        "end the sessions of the other build, or give this run a state directory of its own with `--state`",
+    ))
+}
+
+impl Warden {
+    /// Events of a sandbox go to the returned queue from now on.
+    pub(super) fn route(&self, cgroup: u64) -> mpsc::Receiver<NetEvent> {
+        let (sender, receiver) = mpsc::channel(SESSION_QUEUE);
+        self.routes.borrow_mut().insert(cgroup, sender);
+        receiver
+    }
+
+    /// Ends the route; returns how many events its queue had no room for.
+    pub(super) fn unroute(&self, cgroup: u64) -> u64 {
+        self.routes.borrow_mut().remove(&cgroup);
+        self.overflow.borrow_mut().remove(&cgroup).unwrap_or(0)
+    }
+
+    /// Takes everything out of the ring, and says what it had no room for.
+    pub(super) async fn drain_events(&self) {
+        self.take_events();
+        let lost = self.programs.borrow().counters().map_or(0, |counters| counters.lost);
+        let news = lost.saturating_sub(self.lost_reported.get());
+        if news > 0 {
+            self.lost_reported.set(lost);
+            self.trails.broadcast(&Body::Gap(Gap::counted(None, GapKind::RingFull, news))).await;
+        }
+    }
+
+    fn take_events(&self) {
+        let routes = self.routes.borrow();
+        let mut events = self.events.borrow_mut();
+        let mut deliver = |event: NetEvent| match routes.get(&event.cgroup_id) {
+            Some(queue) => {
+                let cgroup = event.cgroup_id;
+                if queue.try_send(event).is_err() {
+                    *self.overflow.borrow_mut().entry(cgroup).or_default() += 1;
+                }
+            }
+            None => tracing::warn!(?event, "an event of no live sandbox"),
+        };
+        while events.drain(&mut deliver).more {}
+    }
+}

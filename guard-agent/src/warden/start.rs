@@ -1,0 +1,152 @@
+//! From `execve` to ready: directory, lock, leftovers, kernel programs, reaper, socket.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::{
+        fd::OwnedFd,
+        unix::fs::PermissionsExt as _,
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{
+    cgroup::{CgroupError, Parent},
+    kernel::Programs,
+    launch::{Context, report::KernelFacts},
+    reaper, state, sweep,
+};
+use crate::{
+    fault,
+    refusal::{Refusal, chain},
+    sys::{clone::Born, seqpacket},
+};
+
+/// Everything a warden has when it is ready.
+pub(super) struct Started {
+    pub(super) context: Arc<Context>,
+    pub(super) programs: Programs,
+    pub(super) reaper: Born,
+    pub(super) listener: OwnedFd,
+    pub(super) facts: KernelFacts,
+    /// Held as long as this process lives.
+    pub(super) lock: File,
+}
+
+/// Log lines of a background role: appended to a file of the state directory.
+pub(super) fn log_to(path: &Path) {
+    use tracing_subscriber::EnvFilter;
+    let Ok(file) = File::options().append(true).create(true).open(path) else { return };
+    let filter = EnvFilter::try_from_env(crate::config::env::GUARD_AGENT_LOG.name).unwrap_or_else(|_| EnvFilter::new("info"));
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(Arc::new(file)).try_init();
+}
+
+fn failed(step: &str, cause: impl std::fmt::Display) -> Refusal {
+    Refusal::internal(
+        format!("warden start step `{step}` failed"),
+        cause.to_string(),
+        "nothing was started; the state directory's `warden.log` has more",
+    )
+}
+
+fn step<T>(name: &'static str, work: impl FnOnce() -> io::Result<T>) -> Result<T, Refusal> {
+    fault::point(name).and_then(|()| work()).map_err(|error| failed(name, error))
+}
+
+/// `Ok(None)`: another warden has the directory.
+pub(super) fn start(directory: &Path) -> Result<Option<Started>, Refusal> {
+    let directory = state::prepare(directory)?;
+    let Some(lock) = step("warden.lock", || state::try_own(&directory))? else { return Ok(None) };
+    log_to(&directory.join(state::LOG));
+    kernel_ready()?;
+    let swept = step("warden.sweep", || sweep::sweep(&directory, "warden: it died; swept by the next one"))?;
+    if swept > 0 {
+        tracing::warn!(swept, "ended sandboxes that an earlier warden left");
+    }
+    step("warden.cgroup", || Ok(()))?;
+    let parent = Parent::create(&directory).map_err(|error| no_cgroup(&error))?;
+    // The cgroup goes again when a later step fails.
+    match rest(&directory, parent, lock) {
+        Ok(started) => Ok(Some(started)),
+        Err(refusal) => {
+            if let Ok(path) = super::cgroup::parent_path(&directory) {
+                let _ = fs::remove_dir(path);
+            }
+            Err(refusal)
+        }
+    }
+}
+
+fn rest(directory: &Path, parent: Parent, lock: File) -> Result<Started, Refusal> {
+    step("warden.programs", || Ok(()))?;
+    let programs = Programs::load_and_attach(parent.directory(), parent.sandbox_level()).map_err(|error| {
+        Refusal::not_enforced(
+            "cannot load the network programs",
+            chain(&error),
+            "run on a kernel with cgroup BPF (5.10 or later), as root with CAP_BPF and CAP_NET_ADMIN",
+        )
+    })?;
+    let unix_hooks_missing = programs.unix_hooks().err();
+    let program = step("warden.program", || File::open("/proc/self/exe"))?;
+    let null = step("warden.null", || File::options().read(true).write(true).open("/dev/null"))?;
+    let keep = step("warden.links", || programs.link_fds())?;
+    let reaper = step("warden.reaper", || reaper::start(&program, &null, directory, &keep))?;
+    let listener = step("warden.socket", || listen(&directory.join(state::SOCKET)))?;
+    let facts = KernelFacts {
+        release: nix::sys::utsname::uname()
+            .map(|name| name.release().to_string_lossy().into_owned())
+            .unwrap_or_default(),
+        unix_hooks_missing,
+        limits_missing: parent.limits_unavailable(),
+    };
+    let context = Context {
+        program,
+        null,
+        state: directory.to_path_buf(),
+        scaffold: state::scaffold(directory),
+        parent,
+        unix_hooks: facts.unix_hooks_missing.is_none(),
+    };
+    Ok(Started { context: Arc::new(context), programs, reaper, listener, facts, lock })
+}
+
+fn kernel_ready() -> Result<(), Refusal> {
+    let btf = PathBuf::from("/sys/kernel/btf/vmlinux");
+    if btf.exists() {
+        return Ok(());
+    }
+    Err(Refusal::not_enforced(
+        "cannot enforce network rights",
+        format!("this kernel shows no type information (`{}`)", btf.display()),
+        "use a kernel built with CONFIG_DEBUG_INFO_BTF, and mount sysfs",
+    ))
+}
+
+fn no_cgroup(error: &CgroupError) -> Refusal {
+    Refusal::not_enforced(
+        "cannot make a cgroup for the sandboxes",
+        chain(error),
+        "mount cgroup v2 (for instance at `/sys/fs/cgroup`) and run as root outside a cgroup namespace",
+    )
+}
+
+/// A `SOCK_SEQPACKET` listener that only root can reach.
+fn listen(path: &Path) -> io::Result<OwnedFd> {
+    use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket};
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
+    bind(std::os::fd::AsRawFd::as_raw_fd(&socket), &UnixAddr::new(path)?)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    listen(&socket, Backlog::new(64)?)?;
+    Ok(socket)
+}
+
+/// Whether the peer of an accepted connection is root in our own user namespace.
+pub(super) fn peer_is_root(socket: &impl std::os::fd::AsFd) -> bool {
+    seqpacket::peer(socket).is_ok_and(|peer| peer.uid() == 0)
+}

@@ -1,0 +1,64 @@
+//! The state directory: who may have one, and the lock that makes its warden the only one.
+
+use std::{
+    fs::{self, DirBuilder, File},
+    io,
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use crate::{refusal::Refusal, sys};
+
+pub const SOCKET: &str = "warden.sock";
+const LOCK: &str = "warden.lock";
+pub const LOG: &str = "warden.log";
+const SCAFFOLD: &str = "scaffold";
+
+fn refuse(state: &Path, why: impl Into<String>) -> Refusal {
+    Refusal::usage(
+        format!("cannot use state directory `{}`", state.display()),
+        why,
+        "name a directory that only root may write with `--state`",
+    )
+}
+
+/// Makes (or checks) the directory; the returned path has no symbolic link in it.
+pub fn prepare(state: &Path) -> Result<PathBuf, Refusal> {
+    let failed = |error: io::Error| refuse(state, error.to_string());
+    match DirBuilder::new().mode(0o700).create(state) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+        _ => {}
+    }
+    let meta = fs::symlink_metadata(state).map_err(failed)?;
+    if !meta.is_dir() {
+        return Err(refuse(state, "it is not a directory"));
+    }
+    if meta.uid() != nix::unistd::geteuid().as_raw() {
+        return Err(refuse(state, format!("it belongs to uid {}", meta.uid())));
+    }
+    if meta.mode() & 0o022 != 0 {
+        return Err(refuse(state, format!("others may write it (mode {:04o})", meta.mode() & 0o7777)));
+    }
+    let real = fs::canonicalize(state).map_err(failed)?;
+    match DirBuilder::new().mode(0o700).create(real.join(SCAFFOLD)) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+        _ => {}
+    }
+    super::registry::prepare(&real).map_err(failed)?;
+    Ok(real)
+}
+
+pub fn scaffold(state: &Path) -> PathBuf {
+    state.join(SCAFFOLD)
+}
+
+/// The lock file, open and not inherited. Whoever holds its lock owns the directory.
+pub fn lock_file(state: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(state.join(LOCK))
+}
+
+/// `None` when another warden (or a reaper at work) has it.
+pub fn try_own(state: &Path) -> io::Result<Option<File>> {
+    let file = lock_file(state)?;
+    Ok(sys::process::try_lock(&file)?.then_some(file))
+}

@@ -1,0 +1,75 @@
+//! Ends and records what a dead warden left. Run by its reaper, or by the next warden at start; whoever runs it
+//! holds the state directory's lock, so it happens once.
+
+use std::{fs, io, path::Path, time::Duration};
+
+use super::{cgroup, registry};
+use crate::{
+    audit::{Body, Exit, Gap, GapKind, Options, Origin, Trail},
+    refusal::chain,
+};
+
+/// How long a sandbox may take to die. Tasks in uninterruptible sleep may take longer; then the next sweep ends it.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Kills every sandbox of the state directory first, then writes what is owed about them.
+///
+/// Returns how many sandboxes there were.
+pub fn sweep(state: &Path, cause: &str) -> io::Result<usize> {
+    let parent = cgroup::parent_path(state).ok();
+    // Every cgroup below ours, whether or not its entry survived.
+    if let Some(parent) = &parent
+        && let Ok(listing) = fs::read_dir(parent)
+    {
+        for item in listing.flatten() {
+            if item.file_type().is_ok_and(|kind| kind.is_dir())
+                && let Err(error) = cgroup::destroy(&item.path(), LIMIT)
+            {
+                tracing::error!(error = %chain(&error), "cannot end a sandbox");
+            }
+        }
+    }
+    if let Some(parent) = &parent {
+        match fs::remove_dir(parent) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::error!(path = %parent.display(), %error, "cannot remove the sandboxes' cgroup");
+            }
+            _ => {}
+        }
+    }
+    let entries = registry::entries(state)?;
+    for entry in &entries {
+        match record(entry, cause) {
+            Ok(()) => registry::remove(state, &entry.session)?,
+            // The entry stays: the next warden tries again.
+            Err(error) => tracing::error!(session = entry.session, %error, "cannot record the end of a session"),
+        }
+    }
+    Ok(entries.len())
+}
+
+fn record(entry: &registry::Entry, cause: &str) -> Result<(), String> {
+    if !entry.launched {
+        return Ok(());
+    }
+    let mut trail =
+        Trail::open(entry.audit.as_path(), Options::default()).map_err(|error| chain(&error))?;
+    let now = jiff::Timestamp::now().as_microsecond();
+    let exit = Exit {
+        session: entry.session.clone(),
+        server: entry.server.clone(),
+        reason: "killed".into(),
+        code: None,
+        signal: Some(libc::SIGKILL),
+        duration_us: u64::try_from(now.saturating_sub(entry.started_us)).unwrap_or(0).into(),
+        resources: None,
+        stderr_tail: None,
+        cause: Some(cause.to_owned()),
+    };
+    let gap = Gap::unknown(Some(entry.session.clone()), GapKind::WardenDied);
+    for body in [Body::Gap(gap), Body::Exit(Box::new(exit))] {
+        let durability = body.durability();
+        trail.append(&body, Origin::Warden, durability).map_err(|error| chain(&error))?;
+    }
+    trail.close().map_err(|error| chain(&error))
+}

@@ -1,0 +1,15 @@
+//! A connect to a unix socket. Kernels from 6.7 on.
+//!
+//! The loader's library does not know the attach type, so the section says
+//! `connect4` and the loader loads this program itself, with the right type.
+
+use aya_ebpf::{macros::cgroup_sock_addr, programs::SockAddrContext};
+use guard_common::event::OP_UNIX_CONNECT;
+
+use super::{DENY, unix_path::report_unix};
+
+#[cgroup_sock_addr(connect4)]
+pub(crate) fn unix_connect(context: SockAddrContext) -> i32 {
+    report_unix(OP_UNIX_CONNECT, &context);
+    DENY
+}

