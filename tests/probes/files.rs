@@ -10,7 +10,7 @@ use std::{
 use nix::errno::Errno;
 
 use crate::{
-    probe::{Answer, ENOSYS, EPERM, FIXED, GONE, Probe, probe},
+    probe::{Answer, ENOSYS, FIXED, GONE, Probe, probe},
     raw::{self, BAD, call},
 };
 
@@ -310,7 +310,7 @@ pub(crate) const PROBES: &[Probe] = &[
             0
         ))
     })
-    .refused(EPERM),
+    .seccomp("name_to_handle_at"),
     probe("open-by-handle", "open_by_handle_at", |_| {
         done(call!(SYS_open_by_handle_at, -1, BAD, 0))
     })
