@@ -180,6 +180,12 @@ fn confined(status: &str) -> Result<()> {
         "uids are {:?}",
         fields["Uid"]
     );
+    // 1 and not 0: zero does not stop a core handler that is a program.
+    ensure!(
+        fields["CoreLimit"].last() == Some(&"1"),
+        "the core limit is {:?}",
+        fields["CoreLimit"]
+    );
     ensure!(
         !fields["Groups"].contains(&"0"),
         "groups are {:?}",

@@ -11,7 +11,7 @@ use std::{
 use nix::{
     errno::Errno,
     sys::{
-        resource::{Resource, setrlimit},
+        resource::{Resource, getrlimit, setrlimit},
         signal::Signal,
         wait::{WaitStatus, waitpid},
     },
@@ -225,7 +225,9 @@ fn fork_and_read(probe: &Probe, args: &Args) -> io::Result<Value> {
 
 fn child(probe: &Probe, args: &Args, to: OwnedFd) -> ! {
     // No core files of the probes that are killed; refused inside, where it is set already.
-    setrlimit(Resource::RLIMIT_CORE, 0, 0).ok();
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_CORE) {
+        setrlimit(Resource::RLIMIT_CORE, 0, most).ok();
+    }
     nix::unistd::alarm::set(10);
     let text = line(probe, &(probe.run)(args)).to_string();
     drop(std::fs::File::from(to).write_all(text.as_bytes()));
