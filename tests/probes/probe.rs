@@ -185,7 +185,10 @@ fn line(probe: &Probe, answer: &Answer) -> Value {
     }
 }
 
-/// Runs the probe in a child with ten seconds to live: what it breaks dies with it, and a kill is an answer.
+/// Seconds a probe may take: making ten thousand files on a busy disk is the longest.
+const LIFE: u32 = 60;
+
+/// Runs the probe in a child with so long to live: what it breaks dies with it, and a kill is an answer.
 pub(crate) fn isolated(probe: &Probe, args: &Args) -> Value {
     match fork_and_read(probe, args) {
         Ok(value) => value,
@@ -228,7 +231,7 @@ fn child(probe: &Probe, args: &Args, to: OwnedFd) -> ! {
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_CORE) {
         setrlimit(Resource::RLIMIT_CORE, 0, most).ok();
     }
-    nix::unistd::alarm::set(10);
+    nix::unistd::alarm::set(LIFE);
     let text = line(probe, &(probe.run)(args)).to_string();
     drop(std::fs::File::from(to).write_all(text.as_bytes()));
     // SAFETY: ends this process at once; no destructor of the parent's copies may run here.
