@@ -229,7 +229,7 @@ fn python_sqlite() -> Result<()> {
             "-c".into(),
             script.into(),
         ])
-        .run(PATIENCE)?;
+        .run("", PATIENCE)?;
     ensure!(
         finished.stdout.trim() == "499500",
         "said `{}`, {}",
@@ -279,7 +279,7 @@ fn twenty_secrets() -> Result<()> {
     }
     let finished = agent
         .command([probe.into_os_string(), "environment-dump".into()])
-        .run(PATIENCE)?;
+        .run("", PATIENCE)?;
     let shown: Vec<String> = serde_json::from_str(finished.stdout.trim())
         .with_context(|| format!("said `{}`, {}", finished.stdout, finished.stderr))?;
     ensure!(!shown.is_empty(), "even PATH is missing");
@@ -351,7 +351,7 @@ fn git_commit() -> Result<()> {
         .runtime("auto")
         .root(&repo, "rw")
         .command(command)
-        .run(PATIENCE)?;
+        .run("", PATIENCE)?;
     let log = outside(&["log", "--format=%s"])
         .with_context(|| format!("inside: {} {}", finished.status, finished.stderr))?;
     ensure!(log.trim() == "inside", "the log has `{log}`; {}", finished.stderr);

@@ -95,7 +95,7 @@ impl Ground {
             .runtime("static")
             .root(&self.scratch.path().join("bin"), "rx")
             .command(words)
-            .run(PATIENCE)?;
+            .run("", PATIENCE)?;
         read(&finished.stdout).with_context(|| format!("{}: {}", finished.status, finished.stderr))
     }
 }

@@ -140,12 +140,23 @@ impl AgentBuilder {
     /// # Errors
     /// When the agent cannot be started.
     pub fn spawn(&self) -> Result<Live> {
+        self.start(true)
+    }
+
+    /// As `spawn`, with the command of a policy file.
+    ///
+    /// # Errors
+    /// When the agent cannot be started.
+    pub fn spawn_policy(&self) -> Result<Live> {
+        self.start(false)
+    }
+
+    fn start(&self, with_command: bool) -> Result<Live> {
         let mut command = Command::new(programs::agent()?);
-        command
-            .arg("run")
-            .args(&self.options)
-            .arg("--")
-            .args(&self.command);
+        command.arg("run").args(&self.options);
+        if with_command {
+            command.arg("--").args(&self.command);
+        }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
             .stdin(Stdio::piped())
@@ -176,14 +187,6 @@ impl AgentBuilder {
         })
     }
 
-    /// Closes its input at once and waits for its end.
-    ///
-    /// # Errors
-    /// When it does not end within the time (it is killed then), or cannot be started.
-    pub fn run(&self, within: Duration) -> Result<Finished> {
-        self.spawn()?.finish(within)
-    }
-
     /// Gives it the whole input, waits for as many lines as the input has, and only then closes it: a server whose
     /// input has ended has little time left.
     ///
@@ -198,9 +201,9 @@ impl AgentBuilder {
             drop(stdin.write_all(text.as_bytes()).and_then(|()| stdin.flush()));
             stdin
         });
+        let (wanted, until) = (input.lines().count(), Instant::now() + within);
         let mut lines = Vec::new();
-        let until = Instant::now() + within;
-        while lines.len() < input.lines().count() {
+        while lines.len() < wanted {
             match live
                 .lines
                 .recv_timeout(until.saturating_duration_since(Instant::now()))
@@ -209,7 +212,7 @@ impl AgentBuilder {
                 Err(_) => break,
             }
         }
-        if lines.len() == input.lines().count() {
+        if lines.len() == wanted {
             // Hands the input back, which closes it. A server that does not answer may not read either.
             drop(writer.join());
         }
@@ -217,6 +220,32 @@ impl AgentBuilder {
         lines.extend(finished.stdout.lines().map(str::to_owned));
         finished.stdout = lines.join("\n");
         Ok(finished)
+    }
+
+    /// Gives it the whole input, then waits for its end.
+    ///
+    /// # Errors
+    /// When it does not end within the time (it is killed then), or cannot be started.
+    pub fn run(&self, input: &str, within: Duration) -> Result<Finished> {
+        Self::feed(self.spawn()?, input, within)
+    }
+
+    /// As `run`, with the command of a policy file.
+    ///
+    /// # Errors
+    /// When it does not end within the time, or cannot be started.
+    pub fn run_policy(&self, input: &str, within: Duration) -> Result<Finished> {
+        Self::feed(self.spawn_policy()?, input, within)
+    }
+
+    fn feed(mut live: Live, input: &str, within: Duration) -> Result<Finished> {
+        // Not from this thread: the agent may answer before it has read everything.
+        let mut stdin = live.stdin.take().context("the agent's input is taken")?;
+        let input = input.to_owned();
+        let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+        let finished = live.finish(within);
+        drop(writer.join());
+        finished
     }
 }
 

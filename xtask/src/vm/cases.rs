@@ -84,16 +84,61 @@ pub(crate) fn find(name: &str, args: &[String]) -> Result<Vec<Case>> {
         return (named.make)(args);
     }
     if let Some(test) = name.strip_prefix("test:") {
-        let binary = payload::build("guard-tests", &["--test", test])?;
-        return Ok(vec![binary_case(test, &binary, args)?]);
+        return Ok(vec![test_case(test, args)?]);
+    }
+    if let Some(package) = name.strip_prefix("unit:") {
+        let mut built = payload::build(&["test", "--no-run", "-p", package, "--lib"])?;
+        let program = built
+            .pop()
+            .with_context(|| format!("cargo built no unit tests of `{package}`"))?;
+        return Ok(vec![binary_case(name, &program.path, args)?]);
     }
     if name.contains('/') {
         return Ok(vec![binary_case(name, Path::new(name), args)?]);
     }
     bail!(
-        "no case `{name}`; there are `test:NAME`, a path to a static binary, and:\n{}",
+        "no case `{name}`; there are `test:NAME`, `unit:PACKAGE`, a path to a static binary, and:\n{}",
         list()
     )
+}
+
+/// A test of the `guard-tests` package. The agent and the package's programs lie beside it in `/case`, the
+/// package's files are below `GUARD_TESTS_DIR`.
+pub(crate) fn test_case(test: &str, args: &[String]) -> Result<Case> {
+    let built = payload::build(&[
+        "build",
+        "-p",
+        "guard-agent",
+        "-p",
+        "guard-tests",
+        "--bins",
+        "--test",
+        test,
+    ])?;
+    let mut case = Case::new(test, &[&format!("/case/{test}")]);
+    case.argv.extend_from_slice(args);
+    for program in built {
+        case.files
+            .file(format!("/case/{}", program.name), &program.path, 0o755);
+    }
+    let sources = super::workspace().join("tests");
+    case.files
+        .host_filtered(&sources, Path::new("/case/tests"), |path| {
+            path.extension().is_none_or(|extension| extension != "rs")
+        })?;
+    case.env
+        .push(("GUARD_TESTS_DIR".to_owned(), "/case/tests".to_owned()));
+    Ok(case)
+}
+
+/// A further tree by name, for `--with`.
+pub(crate) fn layer(name: &str) -> Result<Tree> {
+    match name {
+        "shell" => payload::shell(),
+        "node" => payload::node(&[]),
+        "python" => payload::python(&[]),
+        _ => bail!("nothing called `{name}` to bring along; there are `shell`, `node` and `python`"),
+    }
 }
 
 /// A static program of the host as `/case/NAME`.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use super::tree::{MERGED, Tree};
 use super::{cache_dir, workspace};
@@ -33,6 +33,8 @@ pub(crate) fn base() -> Tree {
         tree.dir(dir, 0o755);
     }
     tree.dir("/root", 0o700);
+    tree.dir("/home/user", 0o755);
+    tree.own(Path::new("/home/user"), 1000);
     tree.dir("/tmp", 0o1777);
     tree.link("/var/run", "/run");
     let passwd = "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/home/user:/bin/sh\n\
@@ -145,7 +147,8 @@ fn distribution_python() -> Result<PathBuf> {
 pub(crate) fn init() -> Result<&'static Path> {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     if BUILT.get().is_none() {
-        let _ = BUILT.set(build("guard-tests", &["--bin", "guard-vm-init"])?);
+        let mut built = build(&["build", "-p", "guard-tests", "--bin", "guard-vm-init"])?;
+        let _ = BUILT.set(built.pop().context("cargo reported no `guard-vm-init`")?.path);
     }
     BUILT
         .get()
@@ -153,26 +156,18 @@ pub(crate) fn init() -> Result<&'static Path> {
         .context("the guest's init was not built")
 }
 
-/// Builds a workspace target and returns its executable, as cargo reports it.
-pub(crate) fn build(package: &str, target: &[&str]) -> Result<PathBuf> {
-    let what = target.last().copied().unwrap_or(package);
-    eprintln!("[vm] building {what}");
-    let test = target.first() == Some(&"--test");
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(if test {
-        &["test", "--no-run"][..]
-    } else {
-        &["build"][..]
-    });
-    cargo
-        .args([
-            "--quiet",
-            "--message-format=json-render-diagnostics",
-            "-p",
-            package,
-        ])
-        .args(target);
-    let done = cargo
+/// A program cargo built.
+pub(crate) struct Built {
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+}
+
+/// Runs cargo and returns the programs it says it built.
+pub(crate) fn build(args: &[&str]) -> Result<Vec<Built>> {
+    eprintln!("[vm] cargo {}", args.join(" "));
+    let done = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(args)
+        .args(["--quiet", "--message-format=json-render-diagnostics"])
         .current_dir(workspace())
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
@@ -180,18 +175,36 @@ pub(crate) fn build(package: &str, target: &[&str]) -> Result<PathBuf> {
         .context("start `cargo`")?;
     ensure!(
         done.status.success(),
-        "build `{what}` of `{package}`: cargo ended with {}",
+        "`cargo {}` ended with {}",
+        args.join(" "),
         done.status
     );
-    let report = String::from_utf8_lossy(&done.stdout);
-    let executable = report.lines().filter_map(executable).next_back();
-    let Some(path) = executable else {
-        bail!("cargo reported no executable for `{what}` of `{package}`")
-    };
-    Ok(path)
+    Ok(String::from_utf8_lossy(&done.stdout)
+        .lines()
+        .filter_map(built)
+        .collect())
 }
 
-fn executable(line: &str) -> Option<PathBuf> {
+fn built(line: &str) -> Option<Built> {
     let message: serde_json::Value = serde_json::from_str(line).ok()?;
-    Some(PathBuf::from(message.get("executable")?.as_str()?))
+    let path = PathBuf::from(message.get("executable")?.as_str()?);
+    let name = message.get("target")?.get("name")?.as_str()?.to_owned();
+    Some(Built { name, path })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_taken_from_what_cargo_says() {
+        let line = r#"{"reason":"compiler-artifact","target":{"name":"kernel","kind":["test"]},"executable":"/t/deps/kernel-1f"}"#;
+        let found = built(line).unwrap();
+        assert_eq!(
+            (found.name.as_str(), found.path.as_path()),
+            ("kernel", Path::new("/t/deps/kernel-1f"))
+        );
+        let library = r#"{"reason":"compiler-artifact","target":{"name":"guard"},"executable":null}"#;
+        assert!(built(library).is_none() && built("{}").is_none() && built("text").is_none());
+    }
 }

@@ -8,10 +8,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use super::Status;
-use super::spec::{MARK, MARK_CASE, Verdict};
+use super::spec::{MARK, MARK_CASE, VERDICT_NAME, Verdict};
 
 pub(crate) struct Machine<'a> {
     pub(crate) kernel: &'a Path,
@@ -244,6 +244,11 @@ pub(crate) fn unpack(disk: &Path, into: &Path) -> Result<Option<Verdict>> {
             .context("read a name on the output disk")?
             .into_owned();
         if verdict.is_none() {
+            ensure!(
+                path == Path::new(VERDICT_NAME),
+                "the output disk starts with `{}`",
+                path.display()
+            );
             verdict = Some(serde_json::from_reader(&mut entry).context("read the verdict")?);
             continue;
         }

@@ -30,6 +30,8 @@ pub(crate) struct Entry {
     pub(crate) mode: u32,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
+    /// Seconds since 1970: python takes its compiled files as stale when the source's time changed.
+    pub(crate) mtime: u32,
 }
 
 impl Entry {
@@ -39,6 +41,7 @@ impl Entry {
             mode,
             uid: 0,
             gid: 0,
+            mtime: 0,
         }
     }
 }
@@ -91,6 +94,13 @@ impl Tree {
         self.entries.insert(path.to_owned(), entry);
     }
 
+    /// Gives a path and all below it to a user; links too.
+    pub(crate) fn own(&mut self, path: &Path, id: u32) {
+        for (_, entry) in self.entries.iter_mut().filter(|(each, _)| each.starts_with(path)) {
+            (entry.uid, entry.gid) = (id, id);
+        }
+    }
+
     /// A host file or folder at another place of the guest. Links inside stay links.
     pub(crate) fn host_at(&mut self, source: &Path, at: &Path) -> Result<()> {
         self.host_filtered(source, at, |_| true)
@@ -131,8 +141,10 @@ impl Tree {
             } else if item.path().is_dir() {
                 self.dir(&to, mode);
             } else if item.path().is_file() {
-                let mode = fs::metadata(item.path()).context("read a file")?.mode() & 0o7777;
-                self.file(&to, item.path(), mode);
+                let meta = fs::metadata(item.path()).context("read a file")?;
+                let mut entry = Entry::root(Kind::File(item.path().to_owned()), meta.mode() & 0o7777);
+                entry.mtime = u32::try_from(meta.mtime()).unwrap_or_default();
+                self.put(&to, entry);
             }
         }
         Ok(())
@@ -218,7 +230,10 @@ impl Tree {
         let mut hash = Sha256::new();
         for (path, entry) in &self.entries {
             hash.update(path.as_os_str().as_bytes());
-            hash.update(format!("\0{:o} {} {} ", entry.mode, entry.uid, entry.gid));
+            hash.update(format!(
+                "\0{:o} {} {} {} ",
+                entry.mode, entry.uid, entry.gid, entry.mtime
+            ));
             match &entry.kind {
                 Kind::Directory => hash.update("d"),
                 Kind::Link(target) => hash.update([b"l", target.as_os_str().as_bytes()].concat()),
