@@ -187,6 +187,41 @@ impl AgentBuilder {
         })
     }
 
+    /// Gives it the whole input, waits for as many lines as the input has, and only then closes it: a server whose
+    /// input has ended has little time left.
+    ///
+    /// # Errors
+    /// When it cannot be started or does not end within the time after its last line.
+    pub fn converse(&self, input: &str, within: Duration) -> Result<Finished> {
+        let mut live = self.spawn()?;
+        // Not from this thread: the server may answer before it has read everything.
+        let mut stdin = live.stdin.take().context("the agent's input is taken")?;
+        let text = input.to_owned();
+        let writer = std::thread::spawn(move || {
+            drop(stdin.write_all(text.as_bytes()).and_then(|()| stdin.flush()));
+            stdin
+        });
+        let (wanted, until) = (input.lines().count(), Instant::now() + within);
+        let mut lines = Vec::new();
+        while lines.len() < wanted {
+            match live
+                .lines
+                .recv_timeout(until.saturating_duration_since(Instant::now()))
+            {
+                Ok(line) => lines.push(line),
+                Err(_) => break,
+            }
+        }
+        if lines.len() == wanted {
+            // Hands the input back, which closes it. A server that does not answer may not read either.
+            drop(writer.join());
+        }
+        let mut finished = live.finish(within)?;
+        lines.extend(finished.stdout.lines().map(str::to_owned));
+        finished.stdout = lines.join("\n");
+        Ok(finished)
+    }
+
     /// Gives it the whole input, then waits for its end.
     ///
     /// # Errors
