@@ -224,7 +224,7 @@ impl Demo {
                 && record["op"].as_str().is_some_and(|op| op.starts_with("connect"))
                 && record["decision"] == "deny"
                 && record["layer"] == "cgroup-bpf"
-                && record["address"].as_str().is_some_and(|address| address.contains(&port))
+                && record["address"].to_string().contains(&port)
         });
         self.claims.check(denied, "the kernel's refusal of the connection is on record");
         println!("   $ guard-agent audit verify");
