@@ -217,14 +217,14 @@ impl Demo {
             self.claims.check(of("launch", server) == 1, &format!("the launch of `{server}` is on record"));
             self.claims.check(of("exit", server) == 1, &format!("the exit of `{server}` is on record"));
         }
-        let port = self.stage.listener()?.port().to_string();
+        let port = self.stage.listener()?.port();
         let denied = records.iter().any(|record| {
             record["kind"] == "kernel"
                 && record["server"] == "hostile"
                 && record["op"].as_str().is_some_and(|op| op.starts_with("connect"))
                 && record["decision"] == "deny"
                 && record["layer"] == "cgroup-bpf"
-                && record["address"].to_string().contains(&port)
+                && record["port"] == port
         });
         self.claims.check(denied, "the kernel's refusal of the connection is on record");
         println!("   $ guard-agent audit verify");
