@@ -10,6 +10,7 @@
 
 mod arena;
 mod operation;
+mod targets;
 
 use std::{
     fs::File,
@@ -20,7 +21,8 @@ use std::{
 use arena::{Arena, Subject};
 use guard_agent::warden::kernel::{CounterReader, Events, KernelError, NetEvent, OBJECT, Programs};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use operation::{Expectation, OPERATIONS, Outcome, Targets};
+use operation::{Expectation, OPERATIONS, Outcome};
+use targets::Targets;
 
 const EPERM: i32 = 1;
 

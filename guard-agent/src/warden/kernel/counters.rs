@@ -11,7 +11,7 @@ use guard_common::{
     event::NetOp,
 };
 
-use super::loader::{KernelError, PROGRAMS};
+use super::{error::KernelError, loader::PROGRAMS};
 
 /// Reads the counters, in the loading process or one that takes over.
 pub struct CounterReader {
