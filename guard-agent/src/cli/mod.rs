@@ -11,16 +11,16 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
-use crate::{
-    exit::ExitStatus,
-    init,
-    refusal::Refusal,
-    warden::reaper,
-};
+use crate::{exit::ExitStatus, init, refusal::Refusal, warden::reaper};
 
 /// Runs local MCP servers in a sandbox that the kernel enforces, with an audit trail.
 #[derive(Debug, Parser)]
-#[command(name = "guard-agent", version, propagate_version = true, arg_required_else_help = true)]
+#[command(
+    name = "guard-agent",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -53,7 +53,11 @@ pub fn main() -> ExitStatus {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
-            return if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Ok };
+            return if error.use_stderr() {
+                ExitStatus::Usage
+            } else {
+                ExitStatus::Ok
+            };
         }
     };
     let result = match cli.command {

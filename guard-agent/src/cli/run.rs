@@ -9,7 +9,10 @@ use crate::{
     exit::ExitStatus,
     gateway,
     init::message::Ids,
-    link::{connect, message::{Launched, User}},
+    link::{
+        connect,
+        message::{Launched, User},
+    },
     octets::Octets,
     refusal::Refusal,
     runtime::{Ask, LOOKUPS},
@@ -36,7 +39,10 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
 
 /// Said at every launch: what a person would otherwise believe.
 fn warn(name: &str, launched: &Launched) {
-    eprintln!("[{name}] session {} contained at tier {}", launched.session, launched.tier);
+    eprintln!(
+        "[{name}] session {} contained at tier {}",
+        launched.session, launched.tier
+    );
     for line in &launched.not_enforced {
         eprintln!("[{name}] {line}");
     }
@@ -46,8 +52,16 @@ fn question(plan: &RunPlan) -> Question {
     // For a dynamic uid any uid without an account stands: ordinary permissions give it the same.
     const NOBODY: u32 = 2_100_000_000;
     let ids = match &plan.user {
-        User::Account { uid, gid, groups, .. } => Ids { uid: *uid, gid: *gid, groups: groups.clone() },
-        User::Dynamic => Ids { uid: NOBODY, gid: NOBODY, groups: Vec::new() },
+        User::Account { uid, gid, groups, .. } => Ids {
+            uid: *uid,
+            gid: *gid,
+            groups: groups.clone(),
+        },
+        User::Dynamic => Ids {
+            uid: NOBODY,
+            gid: NOBODY,
+            groups: Vec::new(),
+        },
     };
     let octets = |text: std::ffi::OsString| Octets::from(text);
     let value = |name: &&str| Some(((*name).to_owned(), octets(std::env::var_os(name)?)));
@@ -56,10 +70,18 @@ fn question(plan: &RunPlan) -> Question {
         ask: Ask {
             command: plan.command.iter().cloned().map(octets).collect(),
             kind: plan.runtime_asked,
-            path: octets(config::env::PATH.get().unwrap_or_else(|| environment::DEFAULT_PATH.into())),
+            path: octets(
+                config::env::PATH
+                    .get()
+                    .unwrap_or_else(|| environment::DEFAULT_PATH.into()),
+            ),
             directory: plan.directory.clone(),
             environment: LOOKUPS.iter().filter_map(value).collect(),
-            roots: plan.roots.iter().map(|root| (root.path.to_path_buf(), root.rights)).collect(),
+            roots: plan
+                .roots
+                .iter()
+                .map(|root| (root.path.to_path_buf(), root.rights))
+                .collect(),
         },
     }
 }

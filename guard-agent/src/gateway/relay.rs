@@ -52,9 +52,18 @@ enum Event {
 type Activity = Arc<AtomicU64>;
 
 /// Runs a session to its end. Everything privileged is given up first.
-pub fn run(channel: Channel, launched: &Launched, name: &str, pipes: [OwnedFd; 3]) -> Result<ExitStatus, Refusal> {
+pub fn run(
+    channel: Channel,
+    launched: &Launched,
+    name: &str,
+    pipes: [OwnedFd; 3],
+) -> Result<ExitStatus, Refusal> {
     let failed = |step: &str, error: &dyn std::fmt::Display| {
-        Refusal::internal(format!("gateway step `{step}` failed"), error.to_string(), "the server is ended; try again")
+        Refusal::internal(
+            format!("gateway step `{step}` failed"),
+            error.to_string(),
+            "the server is ended; try again",
+        )
     };
     // Blocked in every thread, read by one.
     let mut wanted = SigSet::empty();
@@ -62,7 +71,8 @@ pub fn run(channel: Channel, launched: &Launched, name: &str, pipes: [OwnedFd; 3
         wanted.add(signal);
     }
     wanted.thread_block().map_err(|error| failed("signals", &error))?;
-    let signals = SignalFd::with_flags(&wanted, SfdFlags::SFD_CLOEXEC).map_err(|error| failed("signals", &error))?;
+    let signals =
+        SignalFd::with_flags(&wanted, SfdFlags::SFD_CLOEXEC).map_err(|error| failed("signals", &error))?;
     // Unbuffered copies: `Stdin` and `Stdout` would keep bytes of their own.
     let client_in = File::from(nix::unistd::dup(io::stdin()).map_err(|error| failed("stdin", &error))?);
     let client_out = File::from(nix::unistd::dup(io::stdout()).map_err(|error| failed("stdout", &error))?);
@@ -87,7 +97,9 @@ pub fn run(channel: Channel, launched: &Launched, name: &str, pipes: [OwnedFd; 3
     let log = spawn("stderr", {
         let (name, tail) = (name.to_owned(), tail.clone());
         move || {
-            stderr::pass_on(&name, File::from(errors), |work| work(&mut tail.lock().unwrap_or_else(PoisonError::into_inner)));
+            stderr::pass_on(&name, File::from(errors), |work| {
+                work(&mut tail.lock().unwrap_or_else(PoisonError::into_inner))
+            });
         }
     })?;
     spawn("signals", {
@@ -99,7 +111,13 @@ pub fn run(channel: Channel, launched: &Launched, name: &str, pipes: [OwnedFd; 3
         move || read_link(&channel, &events)
     })?;
 
-    let outcome = Session { channel: &channel, to_server: &to_server, activity: &activity, start }.wait(&inbox);
+    let outcome = Session {
+        channel: &channel,
+        to_server: &to_server,
+        activity: &activity,
+        start,
+    }
+    .wait(&inbox);
     // Whatever the server wrote before its end is delivered first.
     if !outcome.client_gone {
         join_within(output, Duration::from_secs(1));
@@ -110,9 +128,17 @@ pub fn run(channel: Channel, launched: &Launched, name: &str, pipes: [OwnedFd; 3
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<thread::JoinHandle<()>, Refusal> {
-    thread::Builder::new().name(name.to_owned()).stack_size(256 << 10).spawn(work).map_err(|error| {
-        Refusal::internal(format!("cannot start thread `{name}`"), error.to_string(), "look at the limits of processes and memory")
-    })
+    thread::Builder::new()
+        .name(name.to_owned())
+        .stack_size(256 << 10)
+        .spawn(work)
+        .map_err(|error| {
+            Refusal::internal(
+                format!("cannot start thread `{name}`"),
+                error.to_string(),
+                "look at the limits of processes and memory",
+            )
+        })
 }
 
 fn join_within(thread: thread::JoinHandle<()>, limit: Duration) {
@@ -151,10 +177,19 @@ fn client_to_server(mut client: File, to_server: &ServerInput, events: &Sender<E
     let _ = events.send(Event::ClientClosed);
 }
 
-fn server_to_client(mut server: File, mut client: File, events: &Sender<Event>, activity: &AtomicU64, start: Instant) {
+fn server_to_client(
+    mut server: File,
+    mut client: File,
+    events: &Sender<Event>,
+    activity: &AtomicU64,
+    start: Instant,
+) {
     let mut buffer = vec![0; BUFFER];
     while let Ok(count @ 1..) = read_some(&mut server, &mut buffer) {
-        activity.store(u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        activity.store(
+            u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
+            Ordering::Relaxed,
+        );
         if client.write_all(buffer.get(..count).unwrap_or_default()).is_err() {
             let _ = events.send(Event::ClientGone);
             return;
@@ -260,7 +295,8 @@ impl Session<'_> {
             (ladder::TERMINATE, ladder::KILL)
         };
         let quiet = || {
-            let last = Duration::from_millis(self.activity.load(Ordering::Relaxed)).max(asked_at - self.start);
+            let last =
+                Duration::from_millis(self.activity.load(Ordering::Relaxed)).max(asked_at - self.start);
             self.start.elapsed().saturating_sub(last) >= ladder::QUIET
         };
         match rung {
@@ -296,13 +332,18 @@ fn conclude(name: &str, outcome: &Outcome, tail: &stderr::Tail) -> ExitStatus {
     let how = match (exited.code, exited.signal) {
         (Some(code), _) => format!("it exited with status {code}"),
         (None, Some(signal)) => {
-            let signal = Signal::try_from(signal).map_or_else(|_| signal.to_string(), |signal| signal.to_string());
+            let signal =
+                Signal::try_from(signal).map_or_else(|_| signal.to_string(), |signal| signal.to_string());
             format!("it ended by {signal} ({})", exited.reason)
         }
         (None, None) => format!("it ended ({})", exited.reason),
     };
     let lines = tail.lines(5);
-    let said = if lines.is_empty() { String::new() } else { format!("; its last words: {}", lines.join(" | ")) };
+    let said = if lines.is_empty() {
+        String::new()
+    } else {
+        format!("; its last words: {}", lines.join(" | "))
+    };
     eprintln!(
         "error: the server `{name}` ended\n  why: {how}{said}\n  fix: see the session's records: `guard-agent audit tail`"
     );

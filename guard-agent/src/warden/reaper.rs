@@ -55,13 +55,17 @@ pub(super) fn start(program: &File, null: &File, state: &Path, keep: &[OwnedFd])
     // An empty message: that was all. From here on the reaper takes no input.
     channel.send(&(), &[]).map_err(io::Error::other)?;
     // It answers once it stands on its own.
-    channel.receive_within::<()>(std::time::Duration::from_secs(10)).map_err(io::Error::other)?;
+    channel
+        .receive_within::<()>(std::time::Duration::from_secs(10))
+        .map_err(io::Error::other)?;
     Ok(born)
 }
 
 /// The role's whole life.
 pub fn main(arguments: &[std::ffi::OsString]) -> ExitStatus {
-    let Some(directory) = arguments.first().map(PathBuf::from) else { return ExitStatus::Usage };
+    let Some(directory) = arguments.first().map(PathBuf::from) else {
+        return ExitStatus::Usage;
+    };
     super::start::log_to(&directory.join(state::LOG));
     match run(&directory) {
         Ok(ended) => {
@@ -87,7 +91,9 @@ fn run(directory: &Path) -> io::Result<usize> {
         }
         held.append(&mut descriptors);
     }
-    let warden = held.first().ok_or_else(|| io::Error::other("no pidfd of the warden"))?;
+    let warden = held
+        .first()
+        .ok_or_else(|| io::Error::other("no pidfd of the warden"))?;
     channel.send(&(), &[]).map_err(io::Error::other)?;
     drop(channel);
     loop {

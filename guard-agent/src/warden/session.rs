@@ -20,7 +20,8 @@ use super::{
     denials::{Denial, Denials},
     kernel::NetEvent,
     launch::{Job, Parked, report, step_failed},
-    registry, serve::Warden,
+    registry,
+    serve::Warden,
     trails::write,
 };
 use crate::{
@@ -62,10 +63,18 @@ fn dynamic_uid() -> Result<u32, Refusal> {
 
 fn ids(user: &User) -> Result<Ids, Refusal> {
     let ids = match user {
-        User::Account { uid, gid, groups, .. } => Ids { uid: *uid, gid: *gid, groups: groups.clone() },
+        User::Account { uid, gid, groups, .. } => Ids {
+            uid: *uid,
+            gid: *gid,
+            groups: groups.clone(),
+        },
         User::Dynamic => {
             let id = dynamic_uid()?;
-            Ids { uid: id, gid: id, groups: Vec::new() }
+            Ids {
+                uid: id,
+                gid: id,
+                groups: Vec::new(),
+            }
         }
     };
     // Checked where it counts, whatever the gateway sent.
@@ -106,7 +115,9 @@ async fn with_trail(
     trail: &AuditHandle,
 ) -> Result<Exited, Refusal> {
     let state = &warden.context.state;
-    let session: String = random::<6>()?.iter().fold("s-".to_owned(), |text, byte| format!("{text}{byte:02x}"));
+    let session: String = random::<6>()?
+        .iter()
+        .fold("s-".to_owned(), |text, byte| format!("{text}{byte:02x}"));
     let mut entry = registry::Entry {
         session: session.clone(),
         server: request.server.clone(),
@@ -127,7 +138,11 @@ async fn with_trail(
         }
     };
     let ids = ids(&request.user)?;
-    let job = Job { session: session.clone(), request: request.clone(), ids: ids.clone() };
+    let job = Job {
+        session: session.clone(),
+        request: request.clone(),
+        ids: ids.clone(),
+    };
     let parked = match warden.launcher.park(job).await {
         Ok(parked) => parked,
         Err(refusal) => {
@@ -162,7 +177,11 @@ async fn live(
         Err(refusal) => Err(refusal),
         Ok(()) => fault::point("launch.record")
             .map_err(|error| step_failed("launch.record", error))
-            .and(write(trail, Body::Launch(Box::new(record))).await.map_err(|error| error.refusal())),
+            .and(
+                write(trail, Body::Launch(Box::new(record)))
+                    .await
+                    .map_err(|error| error.refusal()),
+            ),
     };
     if let Err(refusal) = prepared {
         parked.abandon();
@@ -178,7 +197,12 @@ async fn live(
     let started = running.release(link, &facets).await;
     let end = match &started {
         Ok(()) => running.watch(warden, link, trail).await,
-        Err(refusal) => End { reason: "not-started", code: None, signal: None, cause: Some(refusal.why.clone()) },
+        Err(refusal) => End {
+            reason: "not-started",
+            code: None,
+            signal: None,
+            cause: Some(refusal.why.clone()),
+        },
     };
     let exited = running.finish(warden, trail, end).await;
     started.map(|()| exited)
@@ -200,7 +224,12 @@ fn launch_record(
         session: session.to_owned(),
         server: request.server.clone(),
         command: request.runtime.argv.clone(),
-        user: LaunchUser { name, uid: ids.uid, gid: ids.gid, dynamic },
+        user: LaunchUser {
+            name,
+            uid: ids.uid,
+            gid: ids.gid,
+            dynamic,
+        },
         tier: TIER.to_owned(),
         enforcement: facets.clone(),
         require: request.require.clone(),
@@ -283,7 +312,10 @@ impl Running {
     async fn release(&mut self, link: &AsyncLink, facets: &report::Facets) -> Result<(), Refusal> {
         let failed = |error: &ChannelError| step_failed("launch.release", chain(error));
         fault::point("launch.release").map_err(|error| step_failed("launch.release", error))?;
-        self.init.send(&ToInit::Release, &[]).await.map_err(|error| failed(&error))?;
+        self.init
+            .send(&ToInit::Release, &[])
+            .await
+            .map_err(|error| failed(&error))?;
         let answer = timeout(START_LIMIT, self.init.receive::<FromInit>())
             .await
             .map_err(|_| failed(&ChannelError::Timeout))?
@@ -292,7 +324,12 @@ impl Running {
             FromInit::Started => {}
             FromInit::NotExecuted { errno } => return Err(not_executed(&self.server, errno)),
             FromInit::Failed { step, error } => return Err(step_failed(&step, error)),
-            other => return Err(step_failed("launch.release", format!("unexpected message {other:?}"))),
+            other => {
+                return Err(step_failed(
+                    "launch.release",
+                    format!("unexpected message {other:?}"),
+                ));
+            }
         }
         let launched = Launched {
             session: self.session.clone(),
@@ -300,9 +337,14 @@ impl Running {
             not_enforced: report::not_enforced(facets),
             gateway_uid: dynamic_uid()?,
         };
-        let pipes = self.pipes.take().ok_or_else(|| step_failed("launch.release", "released twice"))?;
+        let pipes = self
+            .pipes
+            .take()
+            .ok_or_else(|| step_failed("launch.release", "released twice"))?;
         let descriptors: Vec<_> = pipes.iter().map(|fd| fd.as_fd()).collect();
-        link.send(&FromWarden::Launched(launched), &descriptors).await.map_err(|error| failed(&error))
+        link.send(&FromWarden::Launched(launched), &descriptors)
+            .await
+            .map_err(|error| failed(&error))
     }
 
     /// Until the child, its init, the gateway or the warden ends it.
@@ -310,7 +352,12 @@ impl Running {
         let mut stop = warden.stop.clone();
         let mut flush = interval(FLUSH);
         flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let killed = |cause: &str| End { reason: "killed", code: None, signal: Some(libc::SIGKILL), cause: Some(cause.to_owned()) };
+        let killed = |cause: &str| End {
+            reason: "killed",
+            code: None,
+            signal: Some(libc::SIGKILL),
+            cause: Some(cause.to_owned()),
+        };
         loop {
             let records = tokio::select! {
                 biased;
@@ -383,7 +430,11 @@ impl Running {
         }
         records.extend(self.denials.finish());
         if overflow > 0 {
-            records.push(Body::Gap(Gap::counted(Some(self.session.clone()), GapKind::OverBudget, overflow)));
+            records.push(Body::Gap(Gap::counted(
+                Some(self.session.clone()),
+                GapKind::OverBudget,
+                overflow,
+            )));
         }
         if let Err(error) = self.remove().await {
             tracing::error!(session = self.session, %error, "cannot remove the cgroup");
@@ -410,7 +461,11 @@ impl Running {
                 tracing::error!(session = self.session, error, "cannot write a record");
             }
         }
-        Exited { reason: end.reason.to_owned(), code: end.code, signal: end.signal }
+        Exited {
+            reason: end.reason.to_owned(),
+            code: end.code,
+            signal: end.signal,
+        }
     }
 
     /// Kills the sandbox and waits until its last task is gone.
@@ -420,7 +475,10 @@ impl Running {
             let _ = sys::process::pidfd_kill(self.pidfd.get_ref(), libc::SIGKILL);
         }
         if timeout(DEATH_LIMIT, self.pidfd.readable()).await.is_err() {
-            tracing::error!(session = self.session, "the sandbox does not die; a task may be in uninterruptible sleep");
+            tracing::error!(
+                session = self.session,
+                "the sandbox does not die; a task may be in uninterruptible sleep"
+            );
             return;
         }
         let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(self.pid), None);
@@ -464,7 +522,9 @@ fn not_executed(server: &str, errno: i32) -> Refusal {
 
 fn out_of_memory(counters: &Counters) -> bool {
     counters.get("memory_events").is_some_and(|events| {
-        ["oom_kill", "oom_group_kill"].iter().any(|name| events.get(*name).is_some_and(|count| *count > 0))
+        ["oom_kill", "oom_group_kill"]
+            .iter()
+            .any(|name| events.get(*name).is_some_and(|count| *count > 0))
     })
 }
 
@@ -472,10 +532,19 @@ fn resource_use(counters: &Counters) -> ResourceUse {
     let get = |name: &str| -> BTreeMap<String, Number> {
         counters
             .get(name)
-            .map(|values| values.iter().map(|(key, value)| (key.clone(), Number(*value))).collect())
+            .map(|values| {
+                values
+                    .iter()
+                    .map(|(key, value)| (key.clone(), Number(*value)))
+                    .collect()
+            })
             .unwrap_or_default()
     };
-    ResourceUse { memory_events: get("memory_events"), pids_events: get("pids_events"), cpu_stat: get("cpu_stat") }
+    ResourceUse {
+        memory_events: get("memory_events"),
+        pids_events: get("pids_events"),
+        cpu_stat: get("cpu_stat"),
+    }
 }
 
 /// Takes what is pending, refuses each, and tells what it was. Never ends without a denial or an error.

@@ -29,8 +29,8 @@ impl Trails {
         let opened = tokio::task::spawn_blocking(move || {
             Trail::open(&path, Options::default()).and_then(AuditHandle::spawn)
         })
-            .await
-            .map_err(|error| super::launch::step_failed("launch.audit", error))?;
+        .await
+        .map_err(|error| super::launch::step_failed("launch.audit", error))?;
         let handle = opened.map_err(|error| error.refusal())?;
         open.insert(directory.to_path_buf(), (handle.clone(), 1));
         Ok(handle)
@@ -39,7 +39,9 @@ impl Trails {
     /// The last user closes it: a checkpoint is signed and the lock given up.
     pub(super) async fn release(&self, directory: &Path) {
         let mut open = self.open.lock().await;
-        let Some((_, users)) = open.get_mut(directory) else { return };
+        let Some((_, users)) = open.get_mut(directory) else {
+            return;
+        };
         *users -= 1;
         if *users == 0
             && let Some((handle, _)) = open.remove(directory)

@@ -105,7 +105,12 @@ pub fn find(root: &Opened, free: &[String], found: &mut Protection) -> io::Resul
 
 /// `None` when it is not there, or is a link that leads elsewhere (a link is not what gets executed here).
 fn open_below(directory: impl AsFd, name: &Path) -> io::Result<Option<OwnedFd>> {
-    match open_at(directory, name, libc::O_PATH | libc::O_NOFOLLOW, libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS) {
+    match open_at(
+        directory,
+        name,
+        libc::O_PATH | libc::O_NOFOLLOW,
+        libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS,
+    ) {
         Ok(object) => Ok(Some(object)),
         Err(error)
             if matches!(
@@ -120,13 +125,18 @@ fn open_below(directory: impl AsFd, name: &Path) -> io::Result<Option<OwnedFd>> 
 }
 
 fn pin(path: &Path, directory: &OwnedFd, name: &Path, found: &mut Protection) -> io::Result<()> {
-    let Some(object) = open_below(directory, name)? else { return Ok(()) };
+    let Some(object) = open_below(directory, name)? else {
+        return Ok(());
+    };
     let meta = File::from(object.try_clone()?).metadata()?;
     if !meta.is_dir() && !meta.is_file() {
         return Ok(());
     }
     // The directories on the way are pinned too, or `mv .git x; mkdir -p .git/hooks` would free the name.
-    let ancestors = name.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty());
+    let ancestors = name
+        .ancestors()
+        .skip(1)
+        .filter(|part| !part.as_os_str().is_empty());
     let mut ancestors: Vec<&Path> = ancestors.collect();
     ancestors.reverse();
     for ancestor in ancestors {
@@ -135,9 +145,19 @@ fn pin(path: &Path, directory: &OwnedFd, name: &Path, found: &mut Protection) ->
             continue;
         }
         if let Some(object) = open_below(directory, ancestor)? {
-            found.pinned.push(Pinned { path: full, object, is_directory: true, read_only: false });
+            found.pinned.push(Pinned {
+                path: full,
+                object,
+                is_directory: true,
+                read_only: false,
+            });
         }
     }
-    found.pinned.push(Pinned { path: path.join(name), object, is_directory: meta.is_dir(), read_only: true });
+    found.pinned.push(Pinned {
+        path: path.join(name),
+        object,
+        is_directory: meta.is_dir(),
+        read_only: true,
+    });
     Ok(())
 }

@@ -12,11 +12,7 @@ use std::{
 };
 
 use crate::{
-    config::rights::Rights,
-    link::message::Root,
-    octets::Octets,
-    refusal::Refusal,
-    runtime::Grant,
+    config::rights::Rights, link::message::Root, octets::Octets, refusal::Refusal, runtime::Grant,
     sys::fs::open_at,
 };
 
@@ -66,31 +62,49 @@ pub fn open_root(root: &Root, uid: u32, reserved: &Reserved<'_>) -> Result<Opene
     let asked = root.path.as_path();
     let what = || format!("cannot use root `{}`", root.path);
     let unreachable = |error: &io::Error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            Refusal::usage(what(), "it does not exist", "create it, or name another directory")
-        }
+        io::ErrorKind::NotFound => Refusal::usage(
+            what(),
+            "it does not exist",
+            "create it, or name another directory",
+        ),
         io::ErrorKind::PermissionDenied => Refusal::usage(
             what(),
-            format!("uid {uid}, which the server runs as, cannot reach it{}", first_closed(asked)),
+            format!(
+                "uid {uid}, which the server runs as, cannot reach it{}",
+                first_closed(asked)
+            ),
             "give that user access, or run the server as one that has it: `--user NAME`",
         ),
         _ => Refusal::usage(what(), error.to_string(), "name a directory or a regular file"),
     };
     let (Some(parent), Some(name)) = (asked.parent(), asked.file_name()) else {
-        return Err(Refusal::usage(what(), "it is the whole filesystem", "name a directory below `/`"));
+        return Err(Refusal::usage(
+            what(),
+            "it is the whole filesystem",
+            "name a directory below `/`",
+        ));
     };
     let parent = fs::canonicalize(parent).map_err(|error| unreachable(&error))?;
     let resolved = parent.join(name);
     let slash = File::open("/").map_err(|error| unreachable(&error))?;
     let directory = open_at(
         &slash,
-        parent.strip_prefix("/").ok().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")),
+        parent
+            .strip_prefix("/")
+            .ok()
+            .filter(|p| !p.as_os_str().is_empty())
+            .unwrap_or(Path::new(".")),
         libc::O_PATH | libc::O_DIRECTORY,
         libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS,
     )
     .map_err(|error| unreachable(&error))?;
-    let object = open_at(&directory, Path::new(name), libc::O_PATH | libc::O_NOFOLLOW, libc::RESOLVE_NO_MAGICLINKS)
-        .map_err(|error| unreachable(&error))?;
+    let object = open_at(
+        &directory,
+        Path::new(name),
+        libc::O_PATH | libc::O_NOFOLLOW,
+        libc::RESOLVE_NO_MAGICLINKS,
+    )
+    .map_err(|error| unreachable(&error))?;
     let file = File::from(object.try_clone().map_err(|error| unreachable(&error))?);
     let meta = file.metadata().map_err(|error| unreachable(&error))?;
     if meta.file_type().is_symlink() {
@@ -102,10 +116,19 @@ pub fn open_root(root: &Root, uid: u32, reserved: &Reserved<'_>) -> Result<Opene
         ));
     }
     if !meta.is_dir() && !meta.is_file() {
-        let kind = if meta.file_type().is_socket() { "a socket" } else { "not a directory or a regular file" };
-        return Err(Refusal::usage(what(), format!("it is {kind}"), "name a directory or a regular file"));
+        let kind = if meta.file_type().is_socket() {
+            "a socket"
+        } else {
+            "not a directory or a regular file"
+        };
+        return Err(Refusal::usage(
+            what(),
+            format!("it is {kind}"),
+            "name a directory or a regular file",
+        ));
     }
-    check_filesystem(&object).map_err(|why| Refusal::usage(what(), why, "name a directory of ordinary files"))?;
+    check_filesystem(&object)
+        .map_err(|why| Refusal::usage(what(), why, "name a directory of ordinary files"))?;
     // O_PATH asks no permission of the object itself.
     File::open(format!("/proc/self/fd/{}", object.as_raw_fd())).map_err(|error| unreachable(&error))?;
     for (name, path) in &reserved.paths {
@@ -135,18 +158,26 @@ fn first_closed(path: &Path) -> String {
             && meta.is_dir()
             && fs::symlink_metadata(ancestor.join(".")).is_err()
         {
-            return format!(": `{}` is mode {:04o} of uid {}", ancestor.display(), meta.mode() & 0o7777, meta.uid());
+            return format!(
+                ": `{}` is mode {:04o} of uid {}",
+                ancestor.display(),
+                meta.mode() & 0o7777,
+                meta.uid()
+            );
         }
     }
     String::new()
 }
 
 fn check_filesystem(object: impl AsFd) -> Result<(), String> {
-    let stat = nix::sys::statfs::fstatfs(object.as_fd()).map_err(|error| format!("cannot tell its filesystem: {error}"))?;
+    let stat = nix::sys::statfs::fstatfs(object.as_fd())
+        .map_err(|error| format!("cannot tell its filesystem: {error}"))?;
     #[expect(clippy::unnecessary_cast, reason = "the width differs between C libraries")]
     let magic = stat.filesystem_type().0 as i64;
     match KERNEL_INTERFACES.iter().find(|(known, _)| *known == magic) {
-        Some((_, name)) => Err(format!("it is on a {name} filesystem, an interface to the kernel")),
+        Some((_, name)) => Err(format!(
+            "it is on a {name} filesystem, an interface to the kernel"
+        )),
         None => Ok(()),
     }
 }
@@ -166,7 +197,10 @@ pub fn open_grant(grant: &Grant, uid: u32) -> Result<Opened, Refusal> {
         Refusal::usage(
             format!("cannot give the server `{}` ({})", grant.path, grant.reason),
             if error.kind() == io::ErrorKind::PermissionDenied {
-                format!("uid {uid}, which the server runs as, cannot reach it{}", first_closed(path))
+                format!(
+                    "uid {uid}, which the server runs as, cannot reach it{}",
+                    first_closed(path)
+                )
             } else {
                 error.to_string()
             },
@@ -184,7 +218,9 @@ pub fn open_grant(grant: &Grant, uid: u32) -> Result<Opened, Refusal> {
     let file = File::from(object.try_clone().map_err(|error| refuse(&error))?);
     let meta = file.metadata().map_err(|error| refuse(&error))?;
     if !meta.is_dir() && !meta.is_file() {
-        return Err(refuse(&io::Error::other("it is not a directory or a regular file")));
+        return Err(refuse(&io::Error::other(
+            "it is not a directory or a regular file",
+        )));
     }
     File::open(format!("/proc/self/fd/{}", object.as_raw_fd())).map_err(|error| refuse(&error))?;
     Ok(Opened {
@@ -208,11 +244,16 @@ pub fn check_nesting(roots: &[(PathBuf, Rights)]) -> Result<(), Refusal> {
                 "give each root once",
             ));
         }
-        let narrower = roots.iter().find(|(outer, wide)| path != outer && path.starts_with(outer) && !rights.contains(*wide));
+        let narrower = roots
+            .iter()
+            .find(|(outer, wide)| path != outer && path.starts_with(outer) && !rights.contains(*wide));
         if let Some((outer, wide)) = narrower {
             return Err(Refusal::usage(
                 format!("cannot use root `{}:{rights}`", path.display()),
-                format!("it lies inside `{}:{wide}`, and a nested root may only widen", outer.display()),
+                format!(
+                    "it lies inside `{}:{wide}`, and a nested root may only widen",
+                    outer.display()
+                ),
                 "give the outer root fewer rights, or name its other directories one by one",
             ));
         }

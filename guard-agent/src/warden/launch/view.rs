@@ -63,7 +63,10 @@ pub fn entries(
             point: MountPoint {
                 path: Octets::from(opened.path),
                 is_directory: opened.is_directory,
-                rights: Some(Rights { write: false, exec: grant.exec }),
+                rights: Some(Rights {
+                    write: false,
+                    exec: grant.exec,
+                }),
             },
             object: opened.object,
             attributes: Attributes {
@@ -76,8 +79,12 @@ pub fn entries(
         });
     }
     for (opened, rights) in roots {
-        let attributes =
-            Attributes { read_only: !rights.write, no_exec: !rights.exec, no_dev: true, no_suid: true };
+        let attributes = Attributes {
+            read_only: !rights.write,
+            no_exec: !rights.exec,
+            no_dev: true,
+            no_suid: true,
+        };
         let mut push = |path: PathBuf, object: OwnedFd| {
             entries.push(Entry {
                 point: MountPoint {
@@ -97,15 +104,30 @@ pub fn entries(
         }
         push(opened.path.clone(), opened.object);
     }
-    for Pinned { path, object, is_directory, read_only } in protection.pinned {
+    for Pinned {
+        path,
+        object,
+        is_directory,
+        read_only,
+    } in protection.pinned
+    {
         // Rights of the object are those of the root around it, minus writing.
-        let exec = entries.iter().any(|entry| {
-            path.starts_with(entry.point.path.as_path()) && !entry.attributes.no_exec
-        });
+        let exec = entries
+            .iter()
+            .any(|entry| path.starts_with(entry.point.path.as_path()) && !entry.attributes.no_exec);
         entries.push(Entry {
-            point: MountPoint { path: Octets::from(path), is_directory, rights: None },
+            point: MountPoint {
+                path: Octets::from(path),
+                is_directory,
+                rights: None,
+            },
             object,
-            attributes: Attributes { read_only, no_exec: !exec, no_dev: true, no_suid: true },
+            attributes: Attributes {
+                read_only,
+                no_exec: !exec,
+                no_dev: true,
+                no_suid: true,
+            },
             recursive: false,
         });
     }
