@@ -22,7 +22,10 @@ pub(crate) struct Arena {
 
 impl Arena {
     pub(crate) fn make(name: &str) -> Self {
-        assert!(nix::unistd::geteuid().is_root(), "these tests load eBPF programs: run them as root");
+        assert!(
+            nix::unistd::geteuid().is_root(),
+            "these tests load eBPF programs: run them as root"
+        );
         let root = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
             .map(PathBuf::from)
             .into_iter()
@@ -62,7 +65,11 @@ impl Arena {
     }
 
     fn move_to(&self, place: &str, subject: &Subject) {
-        fs::write(self.parent.join(place).join("cgroup.procs"), subject.pid().to_string()).unwrap();
+        fs::write(
+            self.parent.join(place).join("cgroup.procs"),
+            subject.pid().to_string(),
+        )
+        .unwrap();
     }
 }
 
@@ -100,7 +107,11 @@ impl Subject {
             .unwrap();
         let orders = child.stdin.take();
         let answers = BufReader::new(child.stderr.take().unwrap());
-        Self { child, orders, answers }
+        Self {
+            child,
+            orders,
+            answers,
+        }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -114,7 +125,9 @@ impl Subject {
 
     /// How many of the sends were refused.
     pub(crate) fn flood(&mut self, each: u64, targets: &Targets) -> u64 {
-        self.order(&format!("flood:{each} {}", targets.encode())).parse().unwrap()
+        self.order(&format!("flood:{each} {}", targets.encode()))
+            .parse()
+            .unwrap()
     }
 
     fn order(&mut self, order: &str) -> String {
@@ -140,14 +153,19 @@ pub(crate) fn in_first_pid_namespace() -> bool {
 
 pub(crate) fn kernel_at_least(major: u32, minor: u32) -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    let mut numbers = release.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
+    let mut numbers = release
+        .split(['.', '-'])
+        .map(|part| part.parse::<u32>().unwrap_or(0));
     (numbers.next().unwrap(), numbers.next().unwrap()) >= (major, minor)
 }
 
 /// Where a section of a 64-bit ELF file starts.
 pub(crate) fn section(elf: &[u8], wanted: &str) -> usize {
     let number = |at: usize, width: usize| {
-        elf[at..at + width].iter().rev().fold(0usize, |sum, byte| (sum << 8) | usize::from(*byte))
+        elf[at..at + width]
+            .iter()
+            .rev()
+            .fold(0usize, |sum, byte| (sum << 8) | usize::from(*byte))
     };
     let (table, size, count, names) = (number(40, 8), number(58, 2), number(60, 2), number(62, 2));
     let header = |index: usize| table + index * size;

@@ -62,7 +62,10 @@ fn every_operation_is_refused_inside_and_recorded_once() {
         let inside = subject.perform(name, &targets);
         let records = drain(&mut events);
         let Outcome::Done = outside else {
-            assert!(operation.may_be_absent, "`{name}` has no outside control: {outside:?}");
+            assert!(
+                operation.may_be_absent,
+                "`{name}` has no outside control: {outside:?}"
+            );
             assert_ne!(inside, Outcome::Done, "`{name}` works inside and not outside");
             eprintln!("n/a  {name}: outside gives {outside:?}");
             continue;
@@ -77,9 +80,17 @@ fn every_operation_is_refused_inside_and_recorded_once() {
                 assert_eq!(inside, Outcome::Done, "`{name}` inside, without the hook");
                 assert_eq!(records, []);
             }
-            Expectation::Denied { op, family, sock_type, protocol, endpoint } => {
+            Expectation::Denied {
+                op,
+                family,
+                sock_type,
+                protocol,
+                endpoint,
+            } => {
                 assert_eq!(inside, Outcome::Failed(EPERM), "`{name}` inside");
-                let [record] = records.as_slice() else { panic!("`{name}`: {records:?}") };
+                let [record] = records.as_slice() else {
+                    panic!("`{name}`: {records:?}")
+                };
                 assert_eq!(record.op, op, "{name}");
                 assert_eq!(
                     (record.family, record.sock_type, record.protocol),
@@ -115,7 +126,11 @@ fn a_flood_is_refused_and_counted_to_the_last_one() {
     arena.admit(&subject);
 
     // Two threads at once, nobody reads: the adds must be atomic.
-    assert_eq!(subject.flood(EACH, &targets), 2 * EACH, "each send is refused, room or not");
+    assert_eq!(
+        subject.flood(EACH, &targets),
+        2 * EACH,
+        "each send is refused, room or not"
+    );
     let counters = programs.counters().unwrap();
     assert_eq!(counters.reserved + counters.lost, 2 * EACH);
     assert!(counters.lost >= 2 * EACH - RING_RECORDS, "{counters:?}");
@@ -127,7 +142,10 @@ fn a_flood_is_refused_and_counted_to_the_last_one() {
     assert_eq!(subject.perform("udp4-sendto", &targets), Outcome::Failed(EPERM));
     assert_eq!(drain(&mut events).len(), 1);
     let after = programs.counters().unwrap();
-    assert_eq!((after.reserved, after.lost), (counters.reserved + 1, counters.lost));
+    assert_eq!(
+        (after.reserved, after.lost),
+        (counters.reserved + 1, counters.lost)
+    );
 }
 
 #[test]
@@ -156,7 +174,11 @@ fn enforcement_lives_as_long_as_any_duplicate_of_the_links() {
     let targets = Targets::open();
     let mut programs = arena.load();
     let events = programs.take_events();
-    let expected = programs.programs().iter().filter(|program| program.attached).count();
+    let expected = programs
+        .programs()
+        .iter()
+        .filter(|program| program.attached)
+        .count();
     let links = programs.link_fds().unwrap();
     assert_eq!(links.len(), expected);
     let ring = programs.ring_fd().unwrap();
@@ -168,7 +190,11 @@ fn enforcement_lives_as_long_as_any_duplicate_of_the_links() {
     drop(programs);
     assert_eq!(subject.perform("tcp4-connect", &targets), Outcome::Failed(EPERM));
     let mut taken_over = Events::from_fd(ring).unwrap();
-    assert_eq!(drain(&mut taken_over).len(), 1, "the record is there for who takes the ring over");
+    assert_eq!(
+        drain(&mut taken_over).len(),
+        1,
+        "the record is there for who takes the ring over"
+    );
     drop(links);
     let deadline = Instant::now() + Duration::from_secs(5);
     while subject.perform("tcp4-connect", &targets) != Outcome::Done {
@@ -186,7 +212,10 @@ fn a_nested_cgroup_is_still_the_sandbox() {
     arena.admit_nested(&subject);
     assert_eq!(subject.perform("tcp4-connect", &targets), Outcome::Failed(EPERM));
     let records = drain(&mut events);
-    assert_eq!(records.iter().map(|r| r.cgroup_id).collect::<Vec<_>>(), [arena.sandbox_id()]);
+    assert_eq!(
+        records.iter().map(|r| r.cgroup_id).collect::<Vec<_>>(),
+        [arena.sandbox_id()]
+    );
 }
 
 #[test]
@@ -206,9 +235,21 @@ fn two_loaders_do_not_disturb_each_other() {
 fn what_cannot_be_attached_is_named_and_leaves_nothing() {
     let not_a_cgroup = File::open("/").unwrap();
     let error = Programs::load_and_attach(&not_a_cgroup, 2).unwrap_err();
-    assert!(matches!(error, KernelError::Attach { program: "sock_create", .. }), "{error:?}");
+    assert!(
+        matches!(
+            error,
+            KernelError::Attach {
+                program: "sock_create",
+                ..
+            }
+        ),
+        "{error:?}"
+    );
     let line = guard_agent::refusal::chain(&error);
-    assert!(line.starts_with("cannot attach eBPF program `sock_create`"), "{line}");
+    assert!(
+        line.starts_with("cannot attach eBPF program `sock_create`"),
+        "{line}"
+    );
 }
 
 #[test]
@@ -221,10 +262,17 @@ fn one_bad_program_is_named_with_the_verifiers_reason_and_nothing_is_attached() 
     object[code..code + 8].copy_from_slice(&[0xbf, 0x50, 0, 0, 0, 0, 0, 0]);
     let error = Programs::load_and_attach_object(&object, &arena.parent(), arena.level()).unwrap_err();
     let line = guard_agent::refusal::chain(&error);
-    assert!(line.contains("`connect6`") && line.contains("R5 !read_ok"), "{line}");
+    assert!(
+        line.contains("`connect6`") && line.contains("R5 !read_ok"),
+        "{line}"
+    );
     let mut subject = Subject::start();
     arena.admit(&subject);
-    assert_eq!(subject.perform("tcp4-connect", &targets), Outcome::Done, "something stayed attached");
+    assert_eq!(
+        subject.perform("tcp4-connect", &targets),
+        Outcome::Done,
+        "something stayed attached"
+    );
 }
 
 #[test]

@@ -103,7 +103,13 @@ impl Targets {
     }
 
     pub(crate) fn encode(&self) -> String {
-        let Places { tcp4, tcp6, udp4, udp6, directory } = self.places();
+        let Places {
+            tcp4,
+            tcp6,
+            udp4,
+            udp6,
+            directory,
+        } = self.places();
         format!("{tcp4} {tcp6} {udp4} {udp6} {}", directory.display())
     }
 }
@@ -112,7 +118,13 @@ impl Places {
     fn decode<'a>(mut words: impl Iterator<Item = &'a str>) -> Self {
         let mut address = || words.next().unwrap().parse().unwrap();
         let (tcp4, tcp6, udp4, udp6) = (address(), address(), address(), address());
-        Self { tcp4, tcp6, udp4, udp6, directory: PathBuf::from(words.next().unwrap()) }
+        Self {
+            tcp4,
+            tcp6,
+            udp4,
+            udp6,
+            directory: PathBuf::from(words.next().unwrap()),
+        }
     }
 
     fn mapped(address: SocketAddr) -> SocketAddr {
@@ -130,7 +142,13 @@ fn abstract_name(directory: &std::path::Path) -> Vec<u8> {
 /// What is to happen inside.
 pub(crate) enum Expectation {
     Allowed,
-    Denied { op: NetOp, family: u16, sock_type: u32, protocol: u32, endpoint: Endpoint },
+    Denied {
+        op: NetOp,
+        family: u16,
+        sock_type: u32,
+        protocol: u32,
+        endpoint: Endpoint,
+    },
 }
 
 pub(crate) struct Operation {
@@ -159,11 +177,23 @@ fn ip(address: SocketAddr) -> Endpoint {
 }
 
 fn denied(op: NetOp, family: u16, sock_type: u32, protocol: u32, endpoint: Endpoint) -> Expectation {
-    Expectation::Denied { op, family, sock_type, protocol, endpoint }
+    Expectation::Denied {
+        op,
+        family,
+        sock_type,
+        protocol,
+        endpoint,
+    }
 }
 
 fn create(family: u16, sock_type: u32, protocol: i32) -> Expectation {
-    denied(NetOp::SockCreate, family, sock_type, protocol.cast_unsigned(), Endpoint::None)
+    denied(
+        NetOp::SockCreate,
+        family,
+        sock_type,
+        protocol.cast_unsigned(),
+        Endpoint::None,
+    )
 }
 
 fn unix(op: NetOp, sock_type: u32, name: Vec<u8>) -> Expectation {
@@ -227,14 +257,24 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         name: "tcp6-connect-mapped",
         may_be_absent: false,
         run: |to| TcpStream::connect(Places::mapped(to.tcp4)).map(drop),
-        expect: |to| denied(NetOp::Connect6, AF_INET6, STREAM, TCP, ip(Places::mapped(to.tcp4))),
+        expect: |to| {
+            denied(
+                NetOp::Connect6,
+                AF_INET6,
+                STREAM,
+                TCP,
+                ip(Places::mapped(to.tcp4)),
+            )
+        },
     },
     Operation {
         name: "tcp4-fast-open",
         may_be_absent: false,
         run: |to| {
             let stream = socket(Domain::IPV4, Type::STREAM, 0)?;
-            stream.send_to_with_flags(b"x", &SockAddr::from(to.tcp4), MSG_FASTOPEN).map(drop)
+            stream
+                .send_to_with_flags(b"x", &SockAddr::from(to.tcp4), MSG_FASTOPEN)
+                .map(drop)
         },
         expect: |to| denied(NetOp::Connect4, AF_INET, STREAM, TCP, ip(to.tcp4)),
     },
@@ -243,7 +283,9 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         may_be_absent: false,
         run: |to| {
             let stream = socket(Domain::IPV6, Type::STREAM, 0)?;
-            stream.send_to_with_flags(b"x", &SockAddr::from(to.tcp6), MSG_FASTOPEN).map(drop)
+            stream
+                .send_to_with_flags(b"x", &SockAddr::from(to.tcp6), MSG_FASTOPEN)
+                .map(drop)
         },
         expect: |to| denied(NetOp::Connect6, AF_INET6, STREAM, TCP, ip(to.tcp6)),
     },
@@ -359,7 +401,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     Operation {
         name: "unix-datagram-sendto",
         may_be_absent: false,
-        run: |to| UnixDatagram::unbound()?.send_to(b"x", to.directory.join("datagram")).map(drop),
+        run: |to| {
+            UnixDatagram::unbound()?
+                .send_to(b"x", to.directory.join("datagram"))
+                .map(drop)
+        },
         expect: |to| unix(NetOp::UnixSendmsg, DGRAM, path(to, "datagram")),
     },
     Operation {
@@ -401,7 +447,10 @@ pub(crate) fn serve() {
         let answer = match name.strip_prefix("flood:") {
             Some(each) => flood(each.parse().unwrap(), &places).to_string(),
             None => {
-                let operation = OPERATIONS.iter().find(|operation| operation.name == name).unwrap();
+                let operation = OPERATIONS
+                    .iter()
+                    .find(|operation| operation.name == name)
+                    .unwrap();
                 match Outcome::of((operation.run)(&places)) {
                     Outcome::Done => "done".to_owned(),
                     Outcome::Failed(errno) => errno.to_string(),
