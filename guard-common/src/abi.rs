@@ -40,5 +40,5 @@ pub struct Counters {
 pub type CountersRaw = [u64; 2];
 
 const _: () = assert!(size_of::<Counters>() == size_of::<CountersRaw>());
-const _: () = assert!(RING_BYTES.is_power_of_two() && RING_BYTES % 4096 == 0);
+const _: () = assert!(RING_BYTES.is_power_of_two() && RING_BYTES.is_multiple_of(4096));
 const _: () = assert!((crate::event::OP_LAST as usize) < COUNTER_SLOTS);

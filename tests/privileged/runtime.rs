@@ -8,6 +8,7 @@ mod view;
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     time::Instant,
 };
@@ -60,7 +61,8 @@ fn must_run(ask: &Ask, input: &str) -> (Runtime, Outcome) {
 }
 
 fn text(path: &Path) -> &str {
-    path.to_str().expect("fixture paths are text")
+    path.to_str()
+        .unwrap_or_else(|| panic!("{} is not text", path.display()))
 }
 
 const PYTHON_PROBE: &str = "import ssl, sqlite3, ctypes, hashlib, asyncio, zoneinfo, decimal, lzma, bz2, curses, uuid, threading, sys; \
@@ -106,14 +108,12 @@ fn distribution_python_imports_what_needs_libraries() {
 #[test]
 fn server_filesystem_answers_initialize() {
     let script = fixtures::node_server_filesystem().unwrap();
-    let served = tempfile::tempdir().unwrap();
     let request = concat!(
         r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","#,
         r#""capabilities":{},"clientInfo":{"name":"t","version":"0"}}}"#,
         "\n"
     );
-    // The served directory is a root, not the runtime's: `/` stands in for it here.
-    drop(served);
+    // The served directory would be a root of the launch; the view's own `/` stands in for it here.
     let (_, outcome) = must_run(
         &ask(&["node", text(&script), "/"], Path::new("/"), PATH, &[]),
         request,
@@ -307,15 +307,18 @@ fn an_installation_only_root_reaches_is_refused_by_name() {
     let closed: PathBuf = directory.path().join("closed");
     fs::create_dir(&closed).unwrap();
     fs::copy("/usr/bin/true", closed.join("server")).unwrap();
+    for (path, mode) in [(directory.path(), 0o755), (closed.as_path(), 0o700)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
     let asked = ask(&[text(&closed.join("server"))], Path::new("/"), PATH, &[]);
     resolve(&asked).expect("control: root reaches it");
-    let refusal = view::as_user(view::USER, move || resolve(&asked)).unwrap_err();
-    // `tempdir` makes directories of mode 0700, so the first closed one is the outer.
+    let refusal = view::as_user(view::USER, || resolve(&asked)).unwrap_err();
     assert!(
-        refusal.why.contains(&format!(
-            "component `{}` is mode 0700 of uid 0",
-            text(directory.path())
-        )),
+        refusal
+            .why
+            .contains(&format!("component `{}` is mode 0700 of uid 0", text(&closed))),
         "{refusal}"
     );
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o755)).unwrap();
+    view::as_user(view::USER, || resolve(&asked)).expect("control: opened, the user reaches it");
 }

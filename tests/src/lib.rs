@@ -1,3 +1,16 @@
 //! Test harness: starts the real agent, reads its records, cleans up after itself.
 
+pub mod agent;
+mod bystander;
+pub mod control;
 pub mod fixtures;
+pub mod guards;
+pub mod leftovers;
+pub mod mcp;
+pub mod picture;
+pub mod programs;
+pub mod records;
+pub mod require;
+pub mod suite;
+pub mod tiny_elf;
+pub mod world;

@@ -20,7 +20,7 @@ enum Task {
     /// Rebuild the eBPF object, or prove that the committed one is current
     Ebpf(ebpf::Args),
     /// Run a test case in a virtual machine with a stock Debian kernel
-    Vm(Box<vm::Args>),
+    Vm(vm::Args),
 }
 
 fn main() -> ExitCode {
@@ -28,8 +28,11 @@ fn main() -> ExitCode {
         Task::Ebpf(args) => ebpf::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Vm(args) => vm::main(&args),
     };
-    result.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    })
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
 }

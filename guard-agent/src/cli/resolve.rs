@@ -2,35 +2,26 @@
 //! that user may not read does not become part of the sandbox, and no parser of foreign files has privilege.
 
 use std::{
-    ffi::OsString,
     io::{self, Read as _, Write as _},
-    path::PathBuf,
     process::{Command, Stdio},
 };
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    config::rights::Rights,
     exit::ExitStatus,
     init::message::Ids,
-    octets::Octets,
     refusal::Refusal,
-    runtime::{self, Runtime, RuntimeKind},
+    runtime::{self, Ask, Runtime},
     sys::process,
 };
 
 /// What is asked of the resolver.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Question {
-    /// Taken before anything is looked at; `None` when we have no privilege to give up.
-    pub ids: Option<Ids>,
-    pub command: Vec<Octets>,
-    pub kind: RuntimeKind,
-    pub path: Octets,
-    pub directory: Octets,
-    pub environment: Vec<(Octets, Octets)>,
-    pub roots: Vec<(Octets, Rights)>,
+    /// Taken before anything is looked at.
+    pub ids: Ids,
+    pub ask: Ask,
 }
 
 type Answer = Result<Runtime, Refusal>;
@@ -64,25 +55,11 @@ pub(super) fn main() -> Result<ExitStatus, Refusal> {
     let mut text = Vec::new();
     io::stdin().take(4 << 20).read_to_end(&mut text).map_err(failed)?;
     let question: Question = serde_json::from_slice(&text).map_err(failed)?;
-    if let Some(ids) = &question.ids {
-        process::drop_bounding_set().map_err(failed)?;
-        process::set_ids(ids.uid, ids.gid, &ids.groups).map_err(failed)?;
-        process::no_new_privileges().map_err(failed)?;
-    }
-    let answer: Answer = runtime::resolve(&to_ask(&question));
+    process::drop_bounding_set().map_err(failed)?;
+    process::set_ids(question.ids.uid, question.ids.gid, &question.ids.groups).map_err(failed)?;
+    process::no_new_privileges().map_err(failed)?;
+    let answer: Answer = runtime::resolve(&question.ask);
     let text = serde_json::to_vec(&answer).map_err(failed)?;
     io::stdout().write_all(&text).map_err(failed)?;
     Ok(ExitStatus::Ok)
-}
-
-fn to_ask(question: &Question) -> runtime::Ask {
-    let os = |octets: &Octets| -> OsString { octets.as_os_str().to_owned() };
-    runtime::Ask {
-        command: question.command.iter().map(os).collect(),
-        kind: question.kind,
-        path: os(&question.path),
-        directory: question.directory.to_path_buf(),
-        environment: question.environment.iter().map(|(name, value)| (os(name), os(value))).collect(),
-        roots: question.roots.iter().map(|(path, rights)| (PathBuf::from(os(path)), *rights)).collect(),
-    }
 }

@@ -12,6 +12,7 @@ use crate::{
     link::{connect, message::{Launched, User}},
     octets::Octets,
     refusal::Refusal,
+    runtime::{Ask, LOOKUPS},
 };
 
 pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
@@ -49,14 +50,16 @@ fn question(plan: &RunPlan) -> Question {
         User::Dynamic => Ids { uid: NOBODY, gid: NOBODY, groups: Vec::new() },
     };
     let octets = |text: std::ffi::OsString| Octets::from(text);
+    let value = |name: &&str| Some(((*name).to_owned(), octets(std::env::var_os(name)?)));
     Question {
-        ids: Some(ids),
-        command: plan.command.iter().cloned().map(octets).collect(),
-        kind: plan.runtime_asked,
-        path: octets(config::env::PATH.get().unwrap_or_else(|| environment::DEFAULT_PATH.into())),
-        directory: plan.directory.clone(),
-        // Names only decide which trees are granted; secrets among the values stay in this host's memory.
-        environment: std::env::vars_os().map(|(name, value)| (octets(name), octets(value))).collect(),
-        roots: plan.roots.iter().map(|root| (root.path.clone(), root.rights)).collect(),
+        ids,
+        ask: Ask {
+            command: plan.command.iter().cloned().map(octets).collect(),
+            kind: plan.runtime_asked,
+            path: octets(config::env::PATH.get().unwrap_or_else(|| environment::DEFAULT_PATH.into())),
+            directory: plan.directory.clone(),
+            environment: LOOKUPS.iter().filter_map(value).collect(),
+            roots: plan.roots.iter().map(|root| (root.path.to_path_buf(), root.rights)).collect(),
+        },
     }
 }

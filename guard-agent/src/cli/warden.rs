@@ -7,7 +7,7 @@ use clap::Args;
 use crate::{exit::ExitStatus, warden};
 
 #[derive(Debug, Args)]
-pub struct WardenArgs {
+pub(super) struct WardenArgs {
     /// The state directory; one warden each
     #[arg(long)]
     state: PathBuf,
@@ -16,6 +16,6 @@ pub struct WardenArgs {
     idle_ms: u64,
 }
 
-pub fn run(args: &WardenArgs) -> ExitStatus {
+pub(super) fn run(args: &WardenArgs) -> ExitStatus {
     warden::main(&warden::Args { state: args.state.clone(), idle: Duration::from_millis(args.idle_ms) })
 }

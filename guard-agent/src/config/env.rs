@@ -45,6 +45,11 @@ pub const GUARD_AGENT_FAULT: Variable = Variable {
     doc: "failures to inject; has no effect in a release build",
 };
 
+pub const GUARD_AGENT_IDLE_MS: Variable = Variable {
+    name: "GUARD_AGENT_IDLE_MS",
+    doc: "how many milliseconds a warden started by `run` stays without a session; 5000 when unset",
+};
+
 /// All of them.
 pub const ALL: &[&Variable] = &[
     &SUDO_UID,
@@ -54,6 +59,7 @@ pub const ALL: &[&Variable] = &[
     &XDG_STATE_HOME,
     &GUARD_AGENT_LOG,
     &GUARD_AGENT_FAULT,
+    &GUARD_AGENT_IDLE_MS,
 ];
 
 /// Names with this beginning are ours and never reach a server.

@@ -10,7 +10,7 @@ const PASSED: &[&str] = &["PATH", "SHELL", "TERM", "LANG", "LANGUAGE", "TZ"];
 /// The same for every name that begins so.
 const PASSED_PREFIX: &str = "LC_";
 /// When the client has no PATH.
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+pub const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// Who a uid without an account is to programs that ask for a name.
 const NO_NAME: &str = "sandbox";
 

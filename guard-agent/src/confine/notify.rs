@@ -34,8 +34,8 @@ enum Ready {
     Over,
 }
 
-/// The reading end. For use with `tokio::io::unix::AsyncFd` (interest: readable): read until `recv` gives `None`,
-/// then ask `is_over`.
+/// The reading end. In tokio's loop (interest: readable): read until `recv` gives `None`, then ask `is_over`;
+/// a hang-up stays readable for ever and would keep a loop that only clears readiness turning.
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,

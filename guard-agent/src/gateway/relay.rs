@@ -63,6 +63,11 @@ pub fn run(channel: Channel, launched: &Launched, name: &str, pipes: [OwnedFd; 3
     }
     wanted.thread_block().map_err(|error| failed("signals", &error))?;
     let signals = SignalFd::with_flags(&wanted, SfdFlags::SFD_CLOEXEC).map_err(|error| failed("signals", &error))?;
+    // Unbuffered copies: `Stdin` and `Stdout` would keep bytes of their own.
+    let client_in = File::from(nix::unistd::dup(io::stdin()).map_err(|error| failed("stdin", &error))?);
+    let client_out = File::from(nix::unistd::dup(io::stdout()).map_err(|error| failed("stdout", &error))?);
+    let [to_server, from_server, errors] = pipes;
+    let to_server = Arc::new(Mutex::new(Some(Arc::new(File::from(to_server)))));
     confine(launched.gateway_uid)?;
 
     let channel = Arc::new(channel);
@@ -70,16 +75,14 @@ pub fn run(channel: Channel, launched: &Launched, name: &str, pipes: [OwnedFd; 3
     let (events, inbox) = mpsc::channel();
     let start = Instant::now();
     let activity: Activity = Arc::default();
-    let [to_server, from_server, errors] = pipes;
-    let to_server = Arc::new(Mutex::new(Some(File::from(to_server))));
 
     spawn("client", {
         let (events, to_server) = (events.clone(), to_server.clone());
-        move || client_to_server(&to_server, &events)
+        move || client_to_server(client_in, &to_server, &events)
     })?;
     let output = spawn("server", {
         let (events, activity) = (events.clone(), activity.clone());
-        move || server_to_client(File::from(from_server), &events, &activity, start)
+        move || server_to_client(File::from(from_server), client_out, &events, &activity, start)
     })?;
     let log = spawn("stderr", {
         let (name, tail) = (name.to_owned(), tail.clone());
@@ -131,17 +134,16 @@ fn read_some(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-fn client_to_server(to_server: &Mutex<Option<File>>, events: &Sender<Event>) {
+/// The server's stdin until the ladder closes it; a writer at work holds it a moment longer.
+type ServerInput = Mutex<Option<Arc<File>>>;
+
+fn client_to_server(mut client: File, to_server: &ServerInput, events: &Sender<Event>) {
     let mut buffer = vec![0; BUFFER];
-    // Unbuffered: `Stdin` would keep bytes of its own.
-    let Ok(client) = nix::unistd::dup(io::stdin()) else { return };
-    let mut client = File::from(client);
-    // Taken out while writing, so that the ladder can tell a stuck writer from an idle one.
     while let Ok(count @ 1..) = read_some(&mut client, &mut buffer) {
         let bytes = buffer.get(..count).unwrap_or_default();
-        let writer = to_server.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(|file| file.try_clone().ok());
-        let Some(mut writer) = writer else { return };
-        if writer.write_all(bytes).is_err() {
+        let writer = to_server.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(writer) = writer else { return };
+        if (&*writer).write_all(bytes).is_err() {
             // The server closed its stdin; its end is told elsewhere. The client's bytes go nowhere.
             break;
         }
@@ -149,10 +151,8 @@ fn client_to_server(to_server: &Mutex<Option<File>>, events: &Sender<Event>) {
     let _ = events.send(Event::ClientClosed);
 }
 
-fn server_to_client(mut server: File, events: &Sender<Event>, activity: &AtomicU64, start: Instant) {
+fn server_to_client(mut server: File, mut client: File, events: &Sender<Event>, activity: &AtomicU64, start: Instant) {
     let mut buffer = vec![0; BUFFER];
-    let Ok(client) = nix::unistd::dup(io::stdout()) else { return };
-    let mut client = File::from(client);
     while let Ok(count @ 1..) = read_some(&mut server, &mut buffer) {
         activity.store(u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
         if client.write_all(buffer.get(..count).unwrap_or_default()).is_err() {
@@ -199,7 +199,7 @@ struct Outcome {
 
 struct Session<'a> {
     channel: &'a Channel,
-    to_server: &'a Mutex<Option<File>>,
+    to_server: &'a ServerInput,
     activity: &'a AtomicU64,
     start: Instant,
 }

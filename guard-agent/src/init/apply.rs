@@ -86,7 +86,12 @@ pub(super) fn apply(
     })?;
     // 6. The kernel's own confinement, last: what it forbids was needed above.
     let options =
-        seccomp::Options { unix_sockets: setup.unix_sockets, memfd_noexec_sysctl: confinement.memfd_noexec };
+        seccomp::Options {
+            inet_sockets: true,
+            unix_sockets: setup.unix_sockets,
+            memfd_noexec_sysctl: confinement.memfd_noexec,
+            private_ipc: true,
+        };
     let filters = step("init.seccomp-compile", "", || seccomp::ChildFilters::reporting(&options).map_err(confine))?;
     step("init.landlock", "", || restrict(&setup, &rules, &mut confinement))?;
     drop(rules);

@@ -9,7 +9,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::io::{Interest, unix::AsyncFd};
 
 use super::channel::{ChannelError, MAX_MESSAGE, encode, receive_from};
-use crate::sys::seqpacket;
+use crate::sys::{ready, seqpacket};
 
 /// One end of a link, not blocking. Receiving is cancellation-safe: a message is taken whole or not at all.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl AsyncLink {
     pub fn new(socket: OwnedFd) -> io::Result<Self> {
         seqpacket::grow_buffer(&socket, MAX_MESSAGE + 4096)?;
         set_nonblocking(socket.as_fd())?;
-        let socket = AsyncFd::with_interest(socket, Interest::READABLE | Interest::WRITABLE)?;
+        let socket = ready::watch(socket, Interest::READABLE | Interest::WRITABLE)?;
         Ok(Self { socket, buffer: vec![0; MAX_MESSAGE] })
     }
 

@@ -15,8 +15,8 @@ use std::{
 
 use super::{
     collect::{Collector, part_of},
-    elf::{self, Elf},
-    walk::{self, Found},
+    elf::{self, BadElf, Elf},
+    walk::{self, Found, show},
 };
 
 #[cfg(target_arch = "x86_64")]
@@ -74,6 +74,8 @@ pub(super) struct Libraries {
     known: HashMap<PathBuf, Option<Object>>,
     standard: HashMap<OsString, Rc<Vec<PathBuf>>>,
     variants: HashMap<PathBuf, Rc<Vec<PathBuf>>>,
+    /// Why candidates that exist were passed over, for the error about a missing library.
+    passed_over: Vec<String>,
 }
 
 impl Libraries {
@@ -135,9 +137,10 @@ impl Libraries {
                 if present.contains(name) || !closure.names.insert(name.to_owned()) {
                     continue;
                 }
+                self.passed_over.clear();
                 let found = self.find(name, &object, &chain);
                 if found.is_empty() && name != UNWINDER {
-                    closure.missing.push(name.display().to_string());
+                    closure.missing.push(self.describe_missing(name));
                 }
                 for (path, elf, place) in found {
                     collect.library(&place, reason.clone());
@@ -151,6 +154,13 @@ impl Libraries {
             }
         }
         closure
+    }
+
+    fn describe_missing(&self, name: &OsStr) -> String {
+        match self.passed_over.as_slice() {
+            [] => format!("`{}`", name.display()),
+            why => format!("`{}` ({})", name.display(), why.join("; ")),
+        }
     }
 
     fn find(&mut self, name: &OsStr, by: &Loaded, chain: &[PathBuf]) -> Vec<(PathBuf, Rc<Elf>, Rc<Found>)> {
@@ -236,15 +246,32 @@ impl Libraries {
         if let Some(known) = self.known.get(path) {
             return known.clone();
         }
-        let answer = walk::follow(path)
-            .ok()
-            .filter(|found| found.metadata.is_file())
-            .and_then(|found| {
-                let elf = elf::read(&File::open(&found.real).ok()?).ok()?;
-                Some((Rc::new(elf), Rc::new(found)))
-            });
+        let answer = match examine(path) {
+            Ok(object) => object,
+            Err(why) => {
+                self.passed_over.push(why);
+                None
+            }
+        };
         self.known.insert(path.to_owned(), answer.clone());
         answer
+    }
+}
+
+/// Nothing there is no reason worth telling; something that cannot be used is.
+fn examine(path: &Path) -> Result<Option<Object>, String> {
+    let found = match walk::follow(path) {
+        Ok(found) if found.metadata.is_file() => found,
+        Ok(_) => return Ok(None),
+        Err(lost) if lost.is_absent() => return Ok(None),
+        Err(lost) => return Err(lost.to_string()),
+    };
+    match File::open(&found.real)
+        .map_err(BadElf::from)
+        .and_then(|file| elf::read(&file))
+    {
+        Ok(elf) => Ok(Some((Rc::new(elf), Rc::new(found)))),
+        Err(bad) => Err(format!("`{}`: {bad}", show(path))),
     }
 }
 

@@ -87,7 +87,7 @@ fn examine(path: &Path) -> Result<Executable, Unusable> {
         });
     }
     let path = if is_plain(path) {
-        path.to_owned()
+        path.components().collect()
     } else {
         behind_real_parent(path, &found)
     };

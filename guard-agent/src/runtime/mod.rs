@@ -12,6 +12,7 @@ use crate::{config::rights::Rights, octets::Octets, refusal::Refusal};
 mod collect;
 mod context;
 mod elf;
+mod extensions;
 mod libraries;
 mod lookup;
 mod node;

@@ -1,5 +1,4 @@
-//! What a Python program imports besides the standard library: its own project, editable installs,
-//! and the libraries that extension modules load.
+//! What a Python program imports besides the standard library: its own project and editable installs.
 
 use std::{
     ffi::OsStr,
@@ -8,19 +7,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use walkdir::WalkDir;
-
 use super::{
     project,
     python::{Python, read_text},
-    resolve::AddOns,
     walk::{self, Found, show},
 };
 use crate::refusal::Refusal;
 
 const MARKERS: &[&str] = &["pyproject.toml", "setup.py", "setup.cfg"];
-/// Directory entries looked at in search of extension modules, over all trees.
-const MAX_ENTRIES: usize = 20_000;
 /// Path files and the paths they name.
 const MAX_PATH_FILES: usize = 64;
 
@@ -142,33 +136,6 @@ impl Python<'_, '_> {
             };
             if let Some(package) = project::grant_named(self.context, &found, MARKERS, file, self.collect) {
                 self.packages.push(package);
-            }
-        }
-    }
-
-    /// Libraries of extension modules: `_ssl` needs libssl, wheels may need more.
-    pub(super) fn extensions(&mut self, add_ons: &mut AddOns<'_>) {
-        let mut entries = 0;
-        for tree in std::mem::take(&mut self.packages) {
-            if !self.seen.insert(tree.clone()) {
-                continue;
-            }
-            let skip = |name: &OsStr| name == "__pycache__" || name == "node_modules" || name == ".git";
-            let walk = WalkDir::new(&tree)
-                .into_iter()
-                .filter_entry(|entry| !skip(entry.file_name()));
-            for entry in walk.flatten() {
-                entries += 1;
-                if entries > MAX_ENTRIES {
-                    self.collect.note(format!(
-                        "the search for extension modules stopped after {MAX_ENTRIES} files, in `{}`; a library that only a later one needs is not granted",
-                        show(&tree)
-                    ));
-                    return;
-                }
-                if entry.file_type().is_file() && entry.file_name().as_bytes().ends_with(b".so") {
-                    add_ons.examine(entry.path(), self.collect);
-                }
             }
         }
     }

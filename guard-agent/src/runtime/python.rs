@@ -12,6 +12,7 @@ use std::{
 use super::{
     collect::{Collector, part_of},
     context::{Context, name_of},
+    extensions::Extensions,
     options::{self, Main},
     project,
     resolve::{AddOns, Program},
@@ -57,7 +58,6 @@ pub(super) fn grants(
         context,
         collect,
         packages: Vec::new(),
-        seen: HashSet::new(),
     };
     let environment = python.virtual_environment(program)?;
     let base = match environment
@@ -81,7 +81,14 @@ pub(super) fn grants(
         Main::Inline => {}
     }
     python.path_files();
-    python.extensions(add_ons);
+    let Python {
+        packages, collect, ..
+    } = python;
+    let mut extensions = Extensions::new(add_ons, collect);
+    let mut seen = HashSet::new();
+    for tree in packages.into_iter().filter(|tree| seen.insert(tree.clone())) {
+        extensions.tree(&tree);
+    }
     Ok(())
 }
 
@@ -96,7 +103,6 @@ pub(super) struct Python<'a, 'c> {
     pub(super) collect: &'c mut Collector,
     /// Trees that hold modules: searched for path files and extension modules.
     pub(super) packages: Vec<PathBuf>,
-    pub(super) seen: HashSet<PathBuf>,
 }
 
 impl Python<'_, '_> {
@@ -204,11 +210,11 @@ impl Python<'_, '_> {
             .context
             .variable("PYTHONUSERBASE")
             .map(|base| self.context.absolute(base));
-        if let Some(base) = base.or_else(|| self.context.home.as_ref().map(|home| home.join(".local"))) {
-            places.push((
-                base.join("lib").join(version).join("site-packages"),
-                "Python packages of the user",
-            ));
+        // A home that this user cannot pass holds nothing its Python would find either.
+        let user = base.or_else(|| self.context.home.as_ref().map(|home| home.join(".local")));
+        let user = user.map(|base| base.join("lib").join(version).join("site-packages"));
+        if let Some(place) = user.filter(|place| walk::follow(place).is_ok()) {
+            places.push((place, "Python packages of the user"));
         }
         let distribution = self.packages.iter().any(|place| place.starts_with("/usr/lib"));
         for (place, reason) in places {

@@ -69,7 +69,7 @@ impl AddOns<'_> {
                 String::new()
             };
             collect.note(format!(
-                "native modules need libraries that are not installed: {}{more}",
+                "native modules need libraries that are not there: {}{more}",
                 first.join(", ")
             ));
         }
@@ -160,9 +160,8 @@ fn program_libraries(
     libraries.grant_cache(collect);
     let mut closure = libraries.closure(real, Rc::new(elf), &HashSet::new(), collect);
     if !closure.missing.is_empty() {
-        let list: Vec<String> = closure.missing.iter().map(|name| format!("`{name}`")).collect();
         return Err(context.refuse(
-            format!("`{}` needs libraries that are not installed: {}", show(real), list.join(", ")),
+            format!("`{}` needs libraries that are not there: {}", show(real), closure.missing.join(", ")),
             "install them, and run `ldconfig` if they lie in a directory of their own (`LD_LIBRARY_PATH` is not passed on)",
         ));
     }
@@ -181,9 +180,9 @@ fn kind(context: &Context<'_>, elf: &Elf, path: &Path, real: &Path) -> Result<Ru
             ),
             "use `--runtime auto`, or build the program static",
         )),
-        RuntimeKind::Auto if is_static => Ok(RuntimeKind::Static),
         RuntimeKind::Auto if named(is_node) => Ok(RuntimeKind::Node),
         RuntimeKind::Auto if named(python::is_python) => Ok(RuntimeKind::Python),
+        RuntimeKind::Auto if is_static => Ok(RuntimeKind::Static),
         asked => Ok(asked),
     }
 }

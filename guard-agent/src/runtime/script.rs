@@ -115,8 +115,14 @@ fn first_line(context: &Context<'_>, file: &File, script: &Executable) -> Result
             "shorten it",
         ));
     }
-    let line = rest[..end].trim_ascii();
-    if line.ends_with(b"\r") || line.contains(&0) {
+    let line = trim_blanks(&rest[..end]);
+    if line.ends_with(b"\r") {
+        return Err(refuse(
+            "has an interpreter line that ends in a carriage return, which would be part of the name".into(),
+            "convert the file to Unix line ends (`dos2unix`)",
+        ));
+    }
+    if line.contains(&0) {
         return Err(refuse(
             "has a damaged interpreter line".into(),
             "repair its first line",
@@ -155,6 +161,17 @@ fn first_line(context: &Context<'_>, file: &File, script: &Executable) -> Result
             .into_iter()
             .collect(),
     })
+}
+
+/// Without the spaces and tabs at both ends: what the kernel takes off, and no more.
+fn trim_blanks(line: &[u8]) -> &[u8] {
+    let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let start = line.iter().position(|byte| !blank(byte)).unwrap_or(line.len());
+    let end = line
+        .iter()
+        .rposition(|byte| !blank(byte))
+        .map_or(start, |last| last + 1);
+    &line[start..end]
 }
 
 /// `env NAME`, `env -S NAME ARG…`: the words after `env`.

@@ -8,6 +8,7 @@ pub mod fs;
 pub mod landlock;
 pub mod mount;
 pub mod process;
+pub mod ready;
 pub mod seccomp;
 pub mod seqpacket;
 

@@ -115,8 +115,8 @@ fn silence_stdout() {
 async fn run(args: &Args, started: start::Started) -> io::Result<()> {
     let start::Started { context, mut programs, reaper, listener, facts, lock } = started;
     let (stop, stopped) = watch::channel(None);
-    let events = programs.take_events();
-    let ring = AsyncFd::with_interest(RingFd(events.as_raw_fd()), Interest::READABLE)?;
+    let events = programs.take_events().ok_or_else(|| io::Error::other("the ring is taken"))?;
+    let ring = sys::ready::watch(programs.ring_fd()?, Interest::READABLE)?;
     let warden = Rc::new(Warden {
         launcher: Launcher::start(context.clone())?,
         context,
@@ -131,8 +131,8 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
         busy: Cell::new(0),
         idle: Notify::new(),
     });
-    let listener = AsyncFd::with_interest(listener, Interest::READABLE)?;
-    let reaper_fd = AsyncFd::with_interest(reaper.pidfd.try_clone()?, Interest::READABLE)?;
+    let listener = sys::ready::watch(listener, Interest::READABLE)?;
+    let reaper_fd = sys::ready::watch(reaper.pidfd.try_clone()?, Interest::READABLE)?;
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     let mut idle_since = Instant::now();
     let cause = loop {
@@ -181,15 +181,6 @@ fn leave(parent: &Parent, reaper: &sys::clone::Born) {
     let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(reaper.pid), None);
     if let Err(error) = parent.remove() {
         tracing::error!(path = %parent.path().display(), %error, "cannot remove the sandboxes' cgroup");
-    }
-}
-
-/// The ring's descriptor, watched without owning it.
-struct RingFd(i32);
-
-impl std::os::fd::AsRawFd for RingFd {
-    fn as_raw_fd(&self) -> i32 {
-        self.0
     }
 }
 
@@ -286,13 +277,16 @@ impl Warden {
 
     fn take_events(&self) {
         let routes = self.routes.borrow();
-        self.events.borrow_mut().drain(|event| match routes.get(&event.cgroup_id) {
+        let mut events = self.events.borrow_mut();
+        let mut deliver = |event: NetEvent| match routes.get(&event.cgroup_id) {
             Some(queue) => {
-                if queue.try_send(event.clone()).is_err() {
-                    *self.overflow.borrow_mut().entry(event.cgroup_id).or_default() += 1;
+                let cgroup = event.cgroup_id;
+                if queue.try_send(event).is_err() {
+                    *self.overflow.borrow_mut().entry(cgroup).or_default() += 1;
                 }
             }
             None => tracing::warn!(?event, "an event of no live sandbox"),
-        });
+        };
+        while events.drain(&mut deliver).more {}
     }
 }

@@ -255,10 +255,10 @@ impl Running {
     ) -> Result<Self, (io::Error, Box<Parked>)> {
         // Duplicates, so that on failure the parked sandbox is still whole.
         let watch = || -> io::Result<_> {
-            let pidfd = AsyncFd::with_interest(parked.pidfd.try_clone()?, Interest::READABLE)?;
+            let pidfd = sys::ready::watch(parked.pidfd.try_clone()?, Interest::READABLE)?;
             let init = AsyncLink::new(parked.channel.as_fd().try_clone_to_owned()?)?;
             let listener = Listener::new(parked.listener.try_clone()?)?;
-            Ok((pidfd, init, AsyncFd::with_interest(listener, Interest::READABLE)?))
+            Ok((pidfd, init, sys::ready::watch(listener, Interest::READABLE)?))
         };
         let (pidfd, init, notifications) = match watch() {
             Ok(watched) => watched,

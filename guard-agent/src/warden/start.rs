@@ -38,7 +38,7 @@ pub(super) struct Started {
 pub(super) fn log_to(path: &Path) {
     use tracing_subscriber::EnvFilter;
     let Ok(file) = File::options().append(true).create(true).open(path) else { return };
-    let filter = EnvFilter::try_from_env(crate::config::env::LOG).unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_env(crate::config::env::GUARD_AGENT_LOG.name).unwrap_or_else(|_| EnvFilter::new("info"));
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(Arc::new(file)).try_init();
 }
 
@@ -80,7 +80,7 @@ pub(super) fn start(directory: &Path) -> Result<Option<Started>, Refusal> {
 
 fn rest(directory: &Path, parent: Parent, lock: File) -> Result<Started, Refusal> {
     step("warden.programs", || Ok(()))?;
-    let mut programs = Programs::load_and_attach(parent.directory(), parent.sandbox_level()).map_err(|error| {
+    let programs = Programs::load_and_attach(parent.directory(), parent.sandbox_level()).map_err(|error| {
         Refusal::not_enforced(
             "cannot load the network programs",
             chain(&error),

@@ -8,11 +8,11 @@ use std::{
 use tokio::sync::Mutex;
 
 use crate::{
-    audit::{AuditError, AuditHandle, Body, Options, Origin},
+    audit::{AuditError, AuditHandle, Body, Options, Origin, Trail},
     refusal::{Refusal, chain},
 };
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Trails {
     open: Mutex<HashMap<PathBuf, (AuditHandle, usize)>>,
 }
@@ -26,7 +26,9 @@ impl Trails {
             return Ok(handle.clone());
         }
         let path = directory.to_path_buf();
-        let opened = tokio::task::spawn_blocking(move || AuditHandle::open(&path, Options::default()))
+        let opened = tokio::task::spawn_blocking(move || {
+            Trail::open(&path, Options::default()).and_then(AuditHandle::spawn)
+        })
             .await
             .map_err(|error| super::launch::step_failed("launch.audit", error))?;
         let handle = opened.map_err(|error| error.refusal())?;

@@ -12,7 +12,7 @@ use std::{
 
 use guard_agent::warden::kernel::Programs;
 
-use crate::operation::{Outcome, Targets};
+use crate::{operation::Outcome, targets::Targets};
 
 /// Cgroups of one test, removed when it ends, whichever way.
 pub(crate) struct Arena {

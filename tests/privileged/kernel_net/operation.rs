@@ -2,13 +2,12 @@
 
 use std::{
     fs,
-    io::{self, BufRead, Write},
-    net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    io::{self, BufRead},
+    net::{Ipv6Addr, SocketAddr, TcpStream},
     os::{
         linux::net::SocketAddrExt,
-        unix::net::{SocketAddr as UnixAddr, UnixDatagram, UnixListener, UnixStream},
+        unix::net::{SocketAddr as UnixAddr, UnixDatagram, UnixStream},
     },
-    path::PathBuf,
     sync::atomic::{AtomicU64, Ordering},
     thread,
 };
@@ -16,6 +15,8 @@ use std::{
 use guard_agent::warden::kernel::Endpoint;
 use guard_common::event::NetOp;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+use crate::targets::{Places, Targets, abstract_name};
 
 const AF_UNIX: u16 = 1;
 const AF_INET: u16 = 2;
@@ -51,92 +52,6 @@ impl Outcome {
             Self::Failed(text.parse().unwrap_or_else(|_| panic!("not an answer: {text:?}")))
         }
     }
-}
-
-/// Everything listened on, in the test's own process.
-pub(crate) struct Targets {
-    directory: tempfile::TempDir,
-    tcp4: TcpListener,
-    tcp6: TcpListener,
-    udp4: UdpSocket,
-    udp6: UdpSocket,
-    _unix: (UnixListener, UnixDatagram, UnixListener),
-}
-
-/// The same as text, for the subject.
-#[derive(Debug, Clone)]
-pub(crate) struct Places {
-    tcp4: SocketAddr,
-    tcp6: SocketAddr,
-    udp4: SocketAddr,
-    udp6: SocketAddr,
-    directory: PathBuf,
-}
-
-impl Targets {
-    pub(crate) fn open() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let stream = UnixListener::bind(directory.path().join("stream")).unwrap();
-        let datagram = UnixDatagram::bind(directory.path().join("datagram")).unwrap();
-        // Nobody reads the datagrams: a full queue must not block.
-        datagram.set_nonblocking(true).unwrap();
-        let name = abstract_name(directory.path());
-        let hidden = UnixListener::bind_addr(&UnixAddr::from_abstract_name(&name).unwrap()).unwrap();
-        Self {
-            tcp4: TcpListener::bind("127.0.0.1:0").unwrap(),
-            tcp6: TcpListener::bind("[::1]:0").unwrap(),
-            udp4: UdpSocket::bind("127.0.0.1:0").unwrap(),
-            udp6: UdpSocket::bind("[::1]:0").unwrap(),
-            _unix: (stream, datagram, hidden),
-            directory,
-        }
-    }
-
-    fn places(&self) -> Places {
-        Places {
-            tcp4: self.tcp4.local_addr().unwrap(),
-            tcp6: self.tcp6.local_addr().unwrap(),
-            udp4: self.udp4.local_addr().unwrap(),
-            udp6: self.udp6.local_addr().unwrap(),
-            directory: self.directory.path().to_owned(),
-        }
-    }
-
-    pub(crate) fn encode(&self) -> String {
-        let Places {
-            tcp4,
-            tcp6,
-            udp4,
-            udp6,
-            directory,
-        } = self.places();
-        format!("{tcp4} {tcp6} {udp4} {udp6} {}", directory.display())
-    }
-}
-
-impl Places {
-    fn decode<'a>(mut words: impl Iterator<Item = &'a str>) -> Self {
-        let mut address = || words.next().unwrap().parse().unwrap();
-        let (tcp4, tcp6, udp4, udp6) = (address(), address(), address(), address());
-        Self {
-            tcp4,
-            tcp6,
-            udp4,
-            udp6,
-            directory: PathBuf::from(words.next().unwrap()),
-        }
-    }
-
-    fn mapped(address: SocketAddr) -> SocketAddr {
-        match address {
-            SocketAddr::V4(v4) => SocketAddr::from((v4.ip().to_ipv6_mapped(), v4.port())),
-            v6 => v6,
-        }
-    }
-}
-
-fn abstract_name(directory: &std::path::Path) -> Vec<u8> {
-    format!("guard-net{}", directory.display()).into_bytes()
 }
 
 /// What is to happen inside.
@@ -423,6 +338,14 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         expect: |_| Expectation::Allowed,
     },
     Operation {
+        // Stated residual: no cgroup program sees a listen without a bind. What it can be reached
+        // from is the sandbox's own network namespace.
+        name: "tcp4-listen-unbound",
+        may_be_absent: false,
+        run: |_| socket(Domain::IPV4, Type::STREAM, 0)?.listen(1),
+        expect: |_| Expectation::Allowed,
+    },
+    Operation {
         name: "socket-pair",
         may_be_absent: false,
         run: |_| {
@@ -457,7 +380,7 @@ pub(crate) fn serve() {
                 }
             }
         };
-        writeln!(io::stderr(), "{answer}").unwrap();
+        eprintln!("{answer}");
     }
 }
 

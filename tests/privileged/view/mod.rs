@@ -1,5 +1,11 @@
 //! The smallest root that a resolved runtime asks for, and a program run in it.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a harness fails its test by panicking"
+)]
+
 use std::{
     fs,
     io::Write as _,
@@ -9,7 +15,7 @@ use std::{
     thread,
 };
 
-use guard_agent::runtime::Runtime;
+use guard_agent::{octets::Octets, runtime::Runtime};
 use landlock::{
     ABI, Access as _, AccessFs, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr as _,
     RulesetCreatedAttr as _, RulesetStatus,
@@ -21,16 +27,16 @@ use nix::{
 };
 
 /// `nobody`: an ordinary user without files.
-pub const USER: u32 = 65534;
+pub(super) const USER: u32 = 65534;
 
-pub struct Outcome {
-    pub status: ExitStatus,
-    pub stdout: String,
-    pub stderr: String,
+pub(super) struct Outcome {
+    pub(super) status: ExitStatus,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
 }
 
 /// Runs the program with nothing but its grants, its links, `/proc`, and the null and random devices.
-pub fn run(runtime: &Runtime, directory: &Path, path: &str, input: &str) -> Outcome {
+pub(super) fn run(runtime: &Runtime, directory: &Path, path: &str, input: &str) -> Outcome {
     let place = tempfile::tempdir().unwrap();
     // A thread of its own: namespace, root and Landlock domain are per thread and go with it.
     thread::scope(|scope| {
@@ -46,7 +52,7 @@ pub fn run(runtime: &Runtime, directory: &Path, path: &str, input: &str) -> Outc
 }
 
 /// Runs `work` with the file-system rights of an ordinary user, in a thread that ends afterwards.
-pub fn as_user<T: Send>(uid: u32, work: impl FnOnce() -> T + Send) -> T {
+pub(super) fn as_user<T: Send>(uid: u32, work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         scope
             .spawn(move || {
@@ -100,7 +106,6 @@ fn enter(runtime: &Runtime, root: &Path, directory: &Path) -> anyhow::Result<()>
         none,
     )?;
     chroot(root)?;
-    std::env::set_current_dir("/").ok();
     restrict(runtime)
 }
 
@@ -134,7 +139,7 @@ fn restrict(runtime: &Runtime) -> anyhow::Result<()> {
     rules = rules.add_rule(PathBeneath::new(PathFd::new("/")?, read))?;
     rules = rules.add_rule(PathBeneath::new(
         PathFd::new("/dev/null")?,
-        read | AccessFs::WriteFile,
+        AccessFs::ReadFile | AccessFs::WriteFile,
     ))?;
     for grant in runtime.grants.iter().filter(|grant| grant.exec) {
         let rights = AccessFs::Execute | AccessFs::ReadFile;
@@ -151,9 +156,10 @@ fn restrict(runtime: &Runtime) -> anyhow::Result<()> {
 fn start(runtime: &Runtime, directory: &Path, path: &str, input: &str) -> anyhow::Result<Outcome> {
     let mut child = Command::new(runtime.program.as_path())
         .arg0(runtime.argv[0].as_os_str())
-        .args(runtime.argv[1..].iter().map(|word| word.as_os_str()))
+        .args(runtime.argv[1..].iter().map(Octets::as_os_str))
         .env_clear()
         .env("PATH", path)
+        .env("HOME", directory)
         .current_dir(directory)
         .uid(USER)
         .gid(USER)

@@ -14,6 +14,7 @@ fn built(plan: &RunPlan, client: &[(&str, &str)]) -> BTreeMap<String, String> {
         grants: Vec::new(),
         links: Vec::new(),
         environment: vec!["VIRTUAL_ENV".into(), "HOME".into(), "GUARD_AGENT_FAULT".into()],
+        notes: Vec::new(),
     };
     let from = client
         .iter()

@@ -163,13 +163,13 @@ const SOCKET_TYPES: &[(u32, &str)] = &[
 ];
 
 const PTRACE: &[(u32, &str)] = &[
-    (libc::PTRACE_TRACEME as u32, "PTRACE_TRACEME"),
-    (libc::PTRACE_PEEKTEXT as u32, "PTRACE_PEEKTEXT"),
-    (libc::PTRACE_PEEKDATA as u32, "PTRACE_PEEKDATA"),
-    (libc::PTRACE_POKETEXT as u32, "PTRACE_POKETEXT"),
-    (libc::PTRACE_POKEDATA as u32, "PTRACE_POKEDATA"),
-    (libc::PTRACE_ATTACH as u32, "PTRACE_ATTACH"),
-    (libc::PTRACE_SEIZE as u32, "PTRACE_SEIZE"),
+    (libc::PTRACE_TRACEME, "PTRACE_TRACEME"),
+    (libc::PTRACE_PEEKTEXT, "PTRACE_PEEKTEXT"),
+    (libc::PTRACE_PEEKDATA, "PTRACE_PEEKDATA"),
+    (libc::PTRACE_POKETEXT, "PTRACE_POKETEXT"),
+    (libc::PTRACE_POKEDATA, "PTRACE_POKEDATA"),
+    (libc::PTRACE_ATTACH, "PTRACE_ATTACH"),
+    (libc::PTRACE_SEIZE, "PTRACE_SEIZE"),
 ];
 
 const FAMILIES: &[(u32, &str)] = &[

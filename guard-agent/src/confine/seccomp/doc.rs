@@ -58,8 +58,8 @@ fn verdict(verdict: &Verdict) -> String {
             let always = rules.iter().any(|rule| rule.needs == Needs::Nothing);
             let when = match (always, needs.is_empty()) {
                 (_, true) => "allowed by argument".to_owned(),
-                (true, false) => format!("allowed by argument, more {}", needs.join(", ")),
-                (false, false) => format!("allowed by argument {}", needs.join(", ")),
+                (true, false) => format!("allowed by argument, more {}", needs.join(" or ")),
+                (false, false) => format!("allowed {}", needs.join(" or ")),
             };
             format!("{when}; else {}", refused(*refusal))
         }
@@ -95,7 +95,7 @@ Programs of another architecture (i386, x32) are killed at their first call. A c
 build does not know gets ENOSYS, which is what an older kernel would say; a number that is in no table gets EPERM.
 *Recorded* means that the caller waits until the warden has taken down the call and its register arguments.
 Where there is no warden (tier T3) the answer is the same and there is no record.
-Without `inet` sockets, unix sockets and so on the conditions named in the verdict are not met, and the call is refused.
+Where a verdict names surroundings (cgroup programs, a namespace) and they are not there, the call is refused.
 ";
 
 const CHILD: &str = "\

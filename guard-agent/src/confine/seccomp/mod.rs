@@ -30,14 +30,9 @@ pub struct ChildFilters {
 }
 
 impl ChildFilters {
-    /// With a listener, for a warden that records and answers: `install` gives its descriptor.
+    /// With a listener, for a warden that records refusals and answers them.
     pub fn reporting(options: &Options) -> Result<Self, ConfineError> {
         Self::compile(options, Report::Listener)
-    }
-
-    /// The same refusals with nobody to hear of them (tier T3): use `install_silent`.
-    pub fn silent(options: &Options) -> Result<Self, ConfineError> {
-        Self::compile(options, Report::Nobody)
     }
 
     fn compile(options: &Options, report: Report) -> Result<Self, ConfineError> {
@@ -49,14 +44,9 @@ impl ChildFilters {
         })
     }
 
-    /// Instructions of the allow-list and of the verdicts.
-    pub fn len(&self) -> (usize, usize) {
+    /// How many instructions the allow-list and the verdicts have.
+    pub fn instructions(&self) -> (usize, usize) {
         (self.allow_list.len(), self.verdicts.len())
-    }
-
-    /// Always false; here because `len` is.
-    pub fn is_empty(&self) -> bool {
-        self.len() == (0, 0)
     }
 
     /// Installs both on the calling thread, for good, and sets `no_new_privs`.
@@ -68,25 +58,21 @@ impl ChildFilters {
         self.install_allow_list()?;
         sys::install_with_listener(&self.verdicts).map_err(|source| match source.raw_os_error() {
             Some(libc::EBUSY) => ConfineError::ListenerTaken,
-            _ => ConfineError::Install {
-                purpose: "reports refusals",
-                source,
-            },
-        })
-    }
-
-    /// Installs filters made by `silent`. On filters made by `reporting` what would be reported gets ENOSYS.
-    pub fn install_silent(&self) -> Result<(), ConfineError> {
-        self.install_allow_list()?;
-        sys::install(&self.verdicts).map_err(|source| ConfineError::Install {
-            purpose: "answers refusals",
-            source,
+            _ => ConfineError::Install { purpose: "reports refusals", source },
         })
     }
 
     fn install_allow_list(&self) -> Result<(), ConfineError> {
         seccompiler::apply_filter(&self.allow_list).map_err(|error| ConfineError::AllowList(Box::new(error)))
     }
+}
+
+/// The same refusals with the same errnos on the calling thread, and nobody to hear of them (tier T3).
+pub fn install_child_silent(options: &Options) -> Result<(), ConfineError> {
+    let filters = ChildFilters::compile(options, Report::Nobody)?;
+    filters.install_allow_list()?;
+    sys::install(&filters.verdicts)
+        .map_err(|source| ConfineError::Install { purpose: "answers refusals", source })
 }
 
 /// Confines the gateway, all threads it has: from here on it moves bytes between descriptors it holds.

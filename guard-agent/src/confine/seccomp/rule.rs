@@ -103,6 +103,7 @@ impl Cond {
         }
     }
 
+    #[cfg(test)]
     pub(super) fn holds(&self, args: &[u64; 6]) -> bool {
         args[usize::from(self.arg)] & self.mask == self.value
     }
@@ -162,6 +163,7 @@ pub(super) struct Row {
 }
 
 /// What a call gets.
+#[cfg(test)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Allow,
@@ -170,6 +172,7 @@ pub(super) enum Outcome {
     Kill,
 }
 
+#[cfg(test)]
 impl From<Refusal> for Outcome {
     fn from(refusal: Refusal) -> Self {
         match refusal {

@@ -41,10 +41,11 @@ impl KernelTypes {
             let info = word(&self.types, at.checked_add(4)?)?;
             let (kind, count) = ((info >> 24) & 0x1f, usize::try_from(info & 0xffff).ok()?);
             let body = at.checked_add(12)?;
-            if kind == KIND_STRUCT && self.is(word(&self.types, at)?, structure) {
-                if let Some(offset) = self.member(body, count, info & KIND_FLAG != 0, member) {
-                    return Some(offset);
-                }
+            if kind == KIND_STRUCT
+                && self.is(word(&self.types, at)?, structure)
+                && let Some(offset) = self.member(body, count, info & KIND_FLAG != 0, member)
+            {
+                return Some(offset);
             }
             at = body.checked_add(body_length(kind, count)?)?;
         }

@@ -4,7 +4,9 @@
 //! `btf` (where this kernel keeps things), `loader`, `events`, `decode`.
 
 mod btf;
+mod counters;
 mod decode;
+mod error;
 mod events;
 mod loader;
 mod object;
@@ -12,8 +14,10 @@ mod probe;
 mod unix;
 
 pub use btf::KernelTypes;
+pub use counters::CounterReader;
 pub use decode::{DecodeError, Endpoint, NetEvent};
+pub use error::KernelError;
 pub use events::{Drained, Events};
-pub use loader::{KernelError, ProgramInfo, Programs};
+pub use loader::{ProgramInfo, Programs};
 pub use object::{MANIFEST, OBJECT};
 pub use probe::{Facts, probe};

@@ -14,7 +14,10 @@ use aya::{
 };
 use aya_obj::Object;
 
-use super::loader::{KernelError, Spec, log_tail};
+use super::{
+    error::{KernelError, log_tail},
+    loader::Spec,
+};
 use crate::sys::bpf;
 
 /// The object, relocated against the maps of a loaded one.

@@ -52,7 +52,9 @@ struct Tree {
 
 impl Tree {
     fn find() -> Result<Self> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        // Asked at run time: checkouts that share a build directory share this program.
+        let own = std::env::var_os("CARGO_MANIFEST_DIR").context("run this as `cargo xtask ebpf`")?;
+        let root = Path::new(&own).join("..");
         let root = root
             .canonicalize()
             .with_context(|| format!("cannot find `{}`", root.display()))?;

@@ -1,0 +1,264 @@
+//! Every escape attempt inside the sandbox, in both views, each with a control outside.
+//!
+//! The attempts of one view run in one sandbox, each in a process of its own; the judgement of each is a test.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use guard_tests::{
+    agent::{AgentBuilder, Bench},
+    control,
+    picture::Picture,
+    records::Record,
+    require::{Leg, Row},
+    suite::{Answer, Declared, Suite, Views},
+    world::World,
+};
+use libtest_mimic::{Arguments, Failed, Trial};
+use serde_json::json;
+
+/// All attempts of one view take seconds; a minute means that something hangs.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// What one sandbox showed.
+struct Inside {
+    answers: BTreeMap<String, Answer>,
+    /// Probe → what it changed outside the roots.
+    changed: BTreeMap<String, Vec<String>>,
+    records: Vec<Record>,
+    reached: u64,
+    /// Why there are no answers at all.
+    broken: Option<String>,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::from_args();
+    let suite = Suite::load()?;
+    if arguments.list {
+        libtest_mimic::run(&arguments, trials(&suite, &Arc::default())).exit();
+    }
+    let evidence = Arc::new(Evidence::gather(&suite)?);
+    let conclusion = libtest_mimic::run(&arguments, trials(&suite, &evidence));
+    conclusion.exit();
+}
+
+/// Everything the judgements look at, gathered before the first of them.
+#[derive(Default)]
+struct Evidence {
+    controls: BTreeMap<String, Result<Row, String>>,
+    views: BTreeMap<&'static str, Inside>,
+}
+
+const VIEWS: [&str; 2] = ["private", "host"];
+
+impl Evidence {
+    fn gather(suite: &Suite) -> Result<Self> {
+        let mut evidence = Self::default();
+        let outside = World::new("controls")?;
+        for probe in &suite.probes {
+            let row = control::run(&outside, probe).map_err(|error| format!("{error:#}"));
+            evidence.controls.insert(probe.name.clone(), row);
+        }
+        for view in VIEWS {
+            eprintln!("running {} attempts in the {view} view", suite.probes.len());
+            evidence.views.insert(
+                view,
+                Inside::run(suite, view).unwrap_or_else(|error| Inside::broken(&error)),
+            );
+        }
+        Ok(evidence)
+    }
+}
+
+impl Inside {
+    fn broken(error: &anyhow::Error) -> Self {
+        Self {
+            answers: BTreeMap::new(),
+            changed: BTreeMap::new(),
+            records: Vec::new(),
+            reached: 0,
+            broken: Some(format!("{error:#}")),
+        }
+    }
+
+    fn run(suite: &Suite, view: &str) -> Result<Self> {
+        let world = World::new(&format!("escape-{view}"))?;
+        let mut bench = Bench::new(&format!("bench-{view}"))?;
+        let (mut input, mut before) = (String::new(), BTreeMap::new());
+        for probe in suite.probes.iter().filter(|probe| applies(probe, view)) {
+            let mut args = world.prepare(probe)?;
+            args.insert("first".into(), "1".into());
+            before.insert(probe.name.clone(), world.seen(probe)?);
+            input += &format!("{}\n", json!({"probe": probe.name, "args": args}));
+        }
+        let agent = AgentBuilder::new(&bench)
+            .user(&world.user.name)
+            .view(view)
+            .runtime("static")
+            .root(&world.root("rw"), "rw")
+            .root(&world.root("r"), "r")
+            .root(&world.root("rx"), "rx")
+            .root(&world.path().join("bin"), "rx")
+            .outer_env(world.planted_name(), "GUARD-SECRET")
+            .command([world.public_probe().into_os_string(), "batch".into()]);
+        let finished = agent.run(&input, PATIENCE)?;
+        let answers: BTreeMap<String, Answer> = finished
+            .stdout
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Answer>(line).ok())
+            .map(|answer| (answer.probe.clone(), answer))
+            .collect();
+        if answers.is_empty() {
+            bench.keep();
+            bail!(
+                "no attempt answered ({}):\n{}\n{}",
+                finished.status,
+                finished.stdout,
+                finished.stderr
+            );
+        }
+        let mut changed = BTreeMap::new();
+        for probe in suite.probes.iter().filter(|probe| applies(probe, view)) {
+            let lines = before
+                .get(&probe.name)
+                .map(|old: &Picture| Ok::<_, anyhow::Error>(old.difference(&world.seen(probe)?)));
+            changed.insert(probe.name.clone(), lines.transpose()?.unwrap_or_default());
+        }
+        Ok(Self {
+            answers,
+            changed,
+            records: bench.records()?,
+            reached: world.reached()?,
+            broken: None,
+        })
+    }
+
+    fn judge(&self, probe: &Declared) -> Result<()> {
+        if let Some(why) = &self.broken {
+            bail!("the sandbox did not run: {why}");
+        }
+        let answer = self
+            .answers
+            .get(&probe.name)
+            .context("the attempt gave no answer")?;
+        ensure!(
+            probe.refused.contains(&answer.outcome),
+            "`{}` ({}) gave `{}` ({}), refused would be {:?}",
+            probe.name,
+            probe.vector,
+            answer.outcome,
+            answer.detail,
+            probe.refused
+        );
+        let changed = self
+            .changed
+            .get(&probe.name)
+            .context("no picture of the outside")?;
+        ensure!(
+            changed.is_empty(),
+            "`{}` was refused by `{}` and yet changed {changed:?}",
+            probe.name,
+            answer.outcome
+        );
+        Ok(())
+    }
+
+    fn judge_record(&self, op: &str, layer: &str) -> Result<()> {
+        if let Some(why) = &self.broken {
+            bail!("the sandbox did not run: {why}");
+        }
+        let kernel: Vec<_> = self.records.iter().filter_map(Record::kernel).collect();
+        let of_op: Vec<_> = kernel.iter().filter(|record| record.op == op).collect();
+        ensure!(
+            of_op
+                .iter()
+                .any(|record| record.layer == layer && record.decision == "deny"),
+            "no denial of `{op}` by `{layer}` in the audit; of this op there are {of_op:?}, ops recorded: {:?}",
+            kernel.iter().map(|record| &record.op).collect::<BTreeSet<_>>()
+        );
+        Ok(())
+    }
+}
+
+fn applies(probe: &Declared, view: &str) -> bool {
+    probe.views == Views::Both || view == "private"
+}
+
+fn trials(suite: &Suite, evidence: &Arc<Evidence>) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for view in VIEWS {
+        let mut ops = BTreeSet::new();
+        for probe in suite.probes.iter().filter(|probe| applies(probe, view)) {
+            let not_applicable = matches!(
+                evidence.controls.get(&probe.name),
+                Some(Ok(Row::NotApplicable(_)))
+            );
+            let (probe, evidence) = (probe.clone(), Arc::clone(evidence));
+            ops.extend(probe.record.clone().filter(|_| !not_applicable));
+            let kind = if not_applicable { "n/a" } else { "" };
+            trials.push(
+                Trial::test(format!("{view}::{}", probe.name), move || {
+                    one(&evidence, view, &probe)
+                })
+                .with_kind(kind),
+            );
+        }
+        for (op, layer) in ops {
+            let evidence = Arc::clone(evidence);
+            let name = format!("{view}::record::{op}-{layer}");
+            let judge = move || evidence.views[view].judge_record(&op, &layer).map_err(failed);
+            trials.push(Trial::test(name, judge));
+        }
+        let reached = Arc::clone(evidence);
+        trials.push(Trial::test(
+            format!("{view}::neighbour-unreached"),
+            move || match reached.views[view].reached {
+                0 => Ok(()),
+                count => Err(format!("{count} messages or connections left the sandbox").into()),
+            },
+        ));
+    }
+    let (names, evidence) = (suite.probes.clone(), Arc::clone(evidence));
+    trials.push(Trial::test("not-applicable-as-listed", move || {
+        leg(&names, &evidence).map_err(failed)
+    }));
+    trials
+}
+
+/// The control first: without it the refusal would mean nothing.
+fn one(evidence: &Evidence, view: &str, probe: &Declared) -> Result<(), Failed> {
+    match evidence.controls.get(&probe.name) {
+        Some(Ok(_)) => {}
+        Some(Err(why)) => return Err(why.clone().into()),
+        None => return Err("no control ran".into()),
+    }
+    evidence
+        .views
+        .get(view)
+        .ok_or("the view did not run")?
+        .judge(probe)
+        .map_err(failed)
+}
+
+fn leg(probes: &[Declared], evidence: &Evidence) -> Result<()> {
+    let missing = probes
+        .iter()
+        .filter(|probe| {
+            matches!(
+                evidence.controls.get(&probe.name),
+                Some(Ok(Row::NotApplicable(_)))
+            )
+        })
+        .filter_map(|probe| probe.needs.clone())
+        .collect();
+    Leg::current()?.judge(&missing)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the shape `map_err` wants")]
+fn failed(error: anyhow::Error) -> Failed {
+    format!("{error:#}").into()
+}

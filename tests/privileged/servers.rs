@@ -1,0 +1,231 @@
+//! The hostile MCP servers: direct they succeed, under the agent the same calls are refused.
+
+use std::{net::TcpListener, path::Path, process::Command};
+
+use anyhow::{Context as _, Result, ensure};
+use guard_tests::{agent::Bench, control::User, guards::Scratch, mcp::Client, programs, require::skip};
+use serde_json::json;
+
+const TOOLS: [&str; 6] = [
+    "connect",
+    "env",
+    "exec",
+    "follow_link",
+    "read_secret",
+    "write_file",
+];
+
+struct Server {
+    program: std::path::PathBuf,
+    script: std::path::PathBuf,
+    runtime: &'static str,
+}
+
+/// The distribution's own interpreters: the dynamic uid must be able to reach them.
+fn server(kind: &str) -> Option<Server> {
+    let (names, script, runtime): (&[&str], _, _) = match kind {
+        "node" => (
+            &["/usr/bin/node", "/usr/local/bin/node"],
+            "servers/hostile.mjs",
+            "node",
+        ),
+        _ => (
+            &["/usr/bin/python3", "/usr/local/bin/python3"],
+            "servers/hostile.py",
+            "python",
+        ),
+    };
+    let program = names.iter().map(Path::new).find(|path| path.is_file())?;
+    Some(Server {
+        program: program.to_owned(),
+        script: programs::source(script),
+        runtime,
+    })
+}
+
+struct Ground {
+    scratch: Scratch,
+    listener: TcpListener,
+}
+
+impl Ground {
+    fn new() -> Result<Self> {
+        use std::os::unix::fs::chown;
+        let scratch = Scratch::new("servers")?;
+        let user = User::of_tests()?;
+        for dir in ["root", "outside", "code"] {
+            std::fs::create_dir(scratch.path().join(dir))?;
+        }
+        for dir in ["root", "outside"] {
+            chown(scratch.path().join(dir), Some(user.uid), Some(user.gid))?;
+        }
+        std::fs::write(scratch.path().join("outside/secret"), "GUARD-SECRET")?;
+        std::fs::write(scratch.path().join("root/note"), "a note")?;
+        Ok(Self {
+            scratch,
+            listener: TcpListener::bind("127.0.0.1:0")?,
+        })
+    }
+    fn path(&self, name: &str) -> String {
+        self.scratch.path().join(name).display().to_string()
+    }
+    fn script(&self, server: &Server) -> Result<String> {
+        let name = server.script.file_name().context("a script has a name")?;
+        let place = self.scratch.path().join("code").join(name);
+        std::fs::copy(&server.script, &place)?;
+        Ok(place.display().to_string())
+    }
+    /// Each attempt of the server: tool, arguments.
+    fn attempts(&self) -> Result<Vec<(&'static str, serde_json::Value)>> {
+        let port = self.listener.local_addr()?.port().to_string();
+        Ok(vec![
+            ("read_secret", json!({"path": self.path("outside/secret")})),
+            (
+                "follow_link",
+                json!({"dir": self.path("root"), "path": self.path("outside/secret")}),
+            ),
+            ("write_file", json!({"path": self.path("outside/new")})),
+            ("connect", json!({"host": "127.0.0.1", "port": port})),
+            ("exec", json!({"cmd": "echo GUARD-SECRET"})),
+        ])
+    }
+}
+
+fn direct(kind: &str) -> Result<()> {
+    let server = server(kind);
+    if skip(
+        server
+            .is_none()
+            .then_some("no interpreter in the distribution's place"),
+        kind,
+    ) {
+        return Ok(());
+    }
+    let server = server.context("checked above")?;
+    let ground = Ground::new()?;
+    let script = ground.script(&server)?;
+    let mut client = Client::start(
+        Command::new(&server.program)
+            .arg(script)
+            .env("GUARD_PLANTED_1", "GUARD-SECRET"),
+    )?;
+    client.initialize()?;
+    let mut tools = client.tools()?;
+    tools.sort();
+    ensure!(tools == TOOLS, "tools are {tools:?}");
+    for (tool, arguments) in ground.attempts()? {
+        let (failed, text) = client.call(tool, &arguments)?;
+        ensure!(!failed, "control did not succeed: `{tool}` said `{text}`");
+    }
+    ensure!(
+        client.call("env", &json!({}))?.1.contains("GUARD-SECRET"),
+        "the planted variable is there outside"
+    );
+    ensure!(
+        client.call("no_such_tool", &json!({})).is_err(),
+        "an unknown tool is an error"
+    );
+    ensure!(client.close()?.success(), "the server leaves well");
+    Ok(())
+}
+
+fn guarded(kind: &str) -> Result<()> {
+    let server = server(kind);
+    if skip(
+        server
+            .is_none()
+            .then_some("no interpreter in the distribution's place"),
+        kind,
+    ) {
+        return Ok(());
+    }
+    let server = server.context("checked above")?;
+    let ground = Ground::new()?;
+    let bench = Bench::new("servers")?;
+    let script = ground.script(&server)?;
+    let mut command = Command::new(programs::agent()?);
+    command.args([
+        "run",
+        "--runtime",
+        server.runtime,
+        "--user",
+        &User::of_tests()?.name,
+    ]);
+    command
+        .arg("--state")
+        .arg(bench.state())
+        .arg("--audit")
+        .arg(bench.audit());
+    command.args([
+        "--root",
+        &format!("{}:rw", ground.path("root")),
+        "--root",
+        &format!("{}:r", ground.path("code")),
+    ]);
+    command
+        .arg("--")
+        .arg(&server.program)
+        .arg(script)
+        .env("GUARD_PLANTED_1", "GUARD-SECRET");
+    let mut client = Client::start(&mut command)?;
+    client.initialize()?;
+    ensure!(client.tools()?.len() == TOOLS.len(), "the tools pass");
+    let (failed, text) = client.call("read_secret", &json!({"path": ground.path("root/note")}))?;
+    ensure!(!failed && text == "a note", "an allowed read works: `{text}`");
+    let (failed, text) = client.call(
+        "write_file",
+        &json!({"path": ground.path("root/new"), "content": "x"}),
+    )?;
+    ensure!(!failed, "an allowed write works: `{text}`");
+    for (tool, arguments) in ground.attempts()? {
+        let (failed, text) = client.call(tool, &arguments)?;
+        ensure!(failed, "`{tool}` succeeded inside: `{text}`");
+        let refused = ["ENOENT", "EACCES", "EPERM", "EROFS"]
+            .iter()
+            .any(|errno| text.contains(errno));
+        ensure!(refused, "`{tool}` failed for another reason: `{text}`");
+    }
+    ensure!(
+        !Path::new(&ground.path("outside/new")).exists(),
+        "a refused write left a file"
+    );
+    let (_, environment) = client.call("env", &json!({}))?;
+    ensure!(
+        !environment.contains("GUARD-SECRET"),
+        "the planted variable came through: {environment}"
+    );
+    client.close()?;
+    let records = bench.records()?;
+    for kind in ["launch", "exit"] {
+        ensure!(
+            records.iter().any(|record| record.kind == kind),
+            "no `{kind}` record"
+        );
+    }
+    let connect = records
+        .iter()
+        .filter_map(guard_tests::records::Record::kernel)
+        .find(|record| record.op == "connect");
+    ensure!(
+        connect.is_some_and(|record| record.layer == "cgroup-bpf"),
+        "the connect left no record"
+    );
+    Ok(())
+}
+
+#[test]
+fn node_direct() -> Result<()> {
+    direct("node")
+}
+#[test]
+fn python_direct() -> Result<()> {
+    direct("python")
+}
+#[test]
+fn node_guarded() -> Result<()> {
+    guarded("node")
+}
+#[test]
+fn python_guarded() -> Result<()> {
+    guarded("python")
+}

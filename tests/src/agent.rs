@@ -1,0 +1,284 @@
+//! Starts the real agent as a client would, with state and audit directories of the test's own.
+
+use std::{
+    ffi::OsString,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{
+    guards::Scratch,
+    programs,
+    records::{self, Record},
+};
+
+/// Where one warden lives: its state and its audit. Tests that share a bench share a warm warden.
+#[derive(Debug)]
+pub struct Bench {
+    scratch: Scratch,
+}
+
+impl Bench {
+    /// # Errors
+    /// When the directories cannot be made.
+    pub fn new(name: &str) -> Result<Self> {
+        Ok(Self {
+            scratch: Scratch::new(name)?,
+        })
+    }
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.scratch.path()
+    }
+    #[must_use]
+    pub fn state(&self) -> PathBuf {
+        self.path().join("state")
+    }
+    #[must_use]
+    pub fn audit(&self) -> PathBuf {
+        self.path().join("audit")
+    }
+    pub fn keep(&mut self) {
+        self.scratch.keep();
+    }
+
+    /// # Errors
+    /// When the audit cannot be read.
+    pub fn records(&self) -> Result<Vec<Record>> {
+        records::read(&self.audit())
+    }
+
+    /// Waits until some record satisfies `wanted`; the audit may be up to a moment behind.
+    ///
+    /// # Errors
+    /// When none does within the time.
+    pub fn wait_record(&self, within: Duration, wanted: impl Fn(&Record) -> bool) -> Result<Record> {
+        let until = Instant::now() + within;
+        loop {
+            if let Some(found) = self
+                .records()
+                .unwrap_or_default()
+                .into_iter()
+                .find(|record| wanted(record))
+            {
+                return Ok(found);
+            }
+            if Instant::now() > until {
+                bail!("no such record within {within:?} in `{}`", self.audit().display());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// One `guard-agent run`, before it starts.
+#[derive(Debug, Clone)]
+pub struct AgentBuilder {
+    options: Vec<OsString>,
+    command: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+}
+
+impl AgentBuilder {
+    #[must_use]
+    pub fn new(bench: &Bench) -> Self {
+        let mut new = Self {
+            options: Vec::new(),
+            command: Vec::new(),
+            environment: Vec::new(),
+        };
+        new.push("--state", bench.state()).push("--audit", bench.audit());
+        new
+    }
+    fn push(&mut self, option: &str, value: impl Into<OsString>) -> &mut Self {
+        self.options.push(option.into());
+        self.options.push(value.into());
+        self
+    }
+    #[must_use]
+    pub fn option(mut self, option: &str, value: impl Into<OsString>) -> Self {
+        self.push(option, value);
+        self
+    }
+    #[must_use]
+    pub fn root(self, path: &Path, rights: &str) -> Self {
+        let mut value = path.as_os_str().to_owned();
+        value.push(":");
+        value.push(rights);
+        self.option("--root", value)
+    }
+    #[must_use]
+    pub fn user(self, name: &str) -> Self {
+        self.option("--user", name)
+    }
+    #[must_use]
+    pub fn view(self, view: &str) -> Self {
+        self.option("--view", view)
+    }
+    #[must_use]
+    pub fn runtime(self, runtime: &str) -> Self {
+        self.option("--runtime", runtime)
+    }
+    /// A variable of the agent's own environment, which the server must not get by itself.
+    #[must_use]
+    pub fn outer_env(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+    #[must_use]
+    pub fn command<T: Into<OsString>>(mut self, words: impl IntoIterator<Item = T>) -> Self {
+        self.command = words.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// # Errors
+    /// When the agent cannot be started.
+    pub fn spawn(&self) -> Result<Live> {
+        let mut command = Command::new(programs::agent()?);
+        command
+            .arg("run")
+            .args(&self.options)
+            .arg("--")
+            .args(&self.command);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().context("failed to start the agent")?;
+        let (sender, lines) = channel();
+        let out = child.stdout.take().context("the agent has no output")?;
+        let reader = std::thread::spawn(move || {
+            for line in BufReader::new(out).split(b'\n').map_while(Result::ok) {
+                if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut err = child.stderr.take().context("the agent has no error output")?;
+        let errors = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            drop(err.read_to_end(&mut text));
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        Ok(Live {
+            stdin: child.stdin.take(),
+            child,
+            lines,
+            reader: Some(reader),
+            errors: Some(errors),
+        })
+    }
+
+    /// Gives it the whole input, then waits for its end.
+    ///
+    /// # Errors
+    /// When it does not end within the time (it is killed then), or cannot be started.
+    pub fn run(&self, input: &str, within: Duration) -> Result<Finished> {
+        let mut live = self.spawn()?;
+        // Not from this thread: the agent may answer before it has read everything.
+        let mut stdin = live.stdin.take().context("the agent's input is taken")?;
+        let input = input.to_owned();
+        let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+        let finished = live.finish(within);
+        drop(writer.join());
+        finished
+    }
+}
+
+/// A running agent. Killed on drop if it still runs.
+#[derive(Debug)]
+pub struct Live {
+    pub child: Child,
+    pub stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    reader: Option<JoinHandle<()>>,
+    errors: Option<JoinHandle<String>>,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub struct Finished {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Live {
+    /// # Errors
+    /// When its input is closed.
+    pub fn send(&mut self, line: &str) -> Result<()> {
+        let stdin = self.stdin.as_mut().context("the agent's input is closed")?;
+        stdin.write_all(line.as_bytes())?;
+        stdin.write_all(b"\n")?;
+        Ok(stdin.flush()?)
+    }
+    /// # Errors
+    /// When no line comes within the time or the output ends; the error has what the agent said.
+    pub fn line(&mut self, within: Duration) -> Result<String> {
+        match self.lines.recv_timeout(within) {
+            Ok(line) => Ok(line),
+            Err(RecvTimeoutError::Timeout) => bail!("no line within {within:?}"),
+            Err(RecvTimeoutError::Disconnected) => {
+                drop(self.child.wait());
+                let said = self
+                    .errors
+                    .take()
+                    .and_then(|errors| errors.join().ok())
+                    .unwrap_or_default();
+                bail!("the agent's output ended; it said:\n{said}")
+            }
+        }
+    }
+    /// Closes its input and waits.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub fn finish(mut self, within: Duration) -> Result<Finished> {
+        drop(self.stdin.take());
+        let until = Instant::now() + within;
+        let status = loop {
+            if let Some(status) = self.child.try_wait()? {
+                break status;
+            }
+            if Instant::now() > until {
+                self.child.kill()?;
+                self.child.wait()?;
+                let said = self
+                    .errors
+                    .take()
+                    .and_then(|errors| errors.join().ok())
+                    .unwrap_or_default();
+                bail!("the agent did not end within {within:?}; it said:\n{said}");
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        drop(self.reader.take().map(JoinHandle::join));
+        let stdout: Vec<String> = self.lines.try_iter().collect();
+        let stderr = self
+            .errors
+            .take()
+            .and_then(|errors| errors.join().ok())
+            .unwrap_or_default();
+        Ok(Finished {
+            status,
+            stdout: stdout.join("\n"),
+            stderr,
+        })
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            drop(self.child.kill());
+            drop(self.child.wait());
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Legs of the test matrix, and what each of them cannot run.
+//!
+//! A leg is one machine or kernel that CI runs; `GUARD_TEST_LEG` names it. What a leg lacks is listed in
+//! `legs.toml` with the reason, and the list is strict both ways: a row that becomes n/a elsewhere fails,
+//! and so does a row that is listed and runs. On a machine that is no leg (`any`), what is missing is only told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context as _, Result, ensure};
+use serde::Deserialize;
+
+use crate::programs;
+
+/// Answers by which a kernel says that it has no such thing.
+const ABSENCE: &[&str] = &[
+    "EAFNOSUPPORT",
+    "EPROTONOSUPPORT",
+    "ESOCKTNOSUPPORT",
+    "EPROTOTYPE",
+    "ENOSYS",
+    "ENOENT",
+    "ENODEV",
+    "ENXIO",
+    "EINVAL",
+    "EACCES",
+    "EOPNOTSUPP",
+    "ENOPKG",
+    "SIGSEGV",
+    "usage",
+];
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LegFile {
+    /// Feature → why this leg has no control for it.
+    absent: BTreeMap<String, String>,
+}
+
+/// The leg that runs.
+#[derive(Debug)]
+pub struct Leg {
+    pub name: String,
+    absent: Option<BTreeMap<String, String>>,
+}
+
+impl Leg {
+    /// # Errors
+    /// When `GUARD_TEST_LEG` names a leg that `legs.toml` does not have.
+    pub fn current() -> Result<Self> {
+        let name = std::env::var("GUARD_TEST_LEG").unwrap_or_else(|_| "any".into());
+        if name == "any" {
+            return Ok(Self { name, absent: None });
+        }
+        let mut legs = legs()?;
+        let leg = legs
+            .remove(&name)
+            .with_context(|| format!("`legs.toml` has no leg `{name}`"))?;
+        Ok(Self {
+            name,
+            absent: Some(leg.absent),
+        })
+    }
+
+    /// Compares what was missing in this run with what the leg says.
+    ///
+    /// # Errors
+    /// When they differ in either direction.
+    pub fn judge(&self, missing: &BTreeSet<String>) -> Result<()> {
+        let Some(listed) = &self.absent else { return Ok(()) };
+        let listed: BTreeSet<String> = listed.keys().cloned().collect();
+        let new: Vec<_> = missing.difference(&listed).collect();
+        ensure!(
+            new.is_empty(),
+            "leg `{}`: {new:?} became n/a; list it with its reason or give the leg what it lacks",
+            self.name
+        );
+        let ran: Vec<_> = listed.difference(missing).collect();
+        ensure!(
+            ran.is_empty(),
+            "leg `{}`: {ran:?} is listed as absent and ran; take it off the list",
+            self.name
+        );
+        Ok(())
+    }
+}
+
+/// Features no leg has: their rows never had a control, which `[nowhere]` must admit.
+///
+/// # Errors
+/// When `legs.toml` is unreadable, or a feature is absent from every leg and not listed as such.
+pub fn without_control() -> Result<BTreeSet<String>> {
+    let mut legs = legs()?;
+    let admitted = legs.remove("nowhere").map(|leg| leg.absent).unwrap_or_default();
+    let mut lists = legs
+        .into_values()
+        .map(|leg| leg.absent.into_keys().collect::<BTreeSet<_>>());
+    let first = lists.next().context("`legs.toml` has no leg")?;
+    let nowhere = lists.fold(first, |left, right| left.intersection(&right).cloned().collect());
+    let admitted: BTreeSet<String> = admitted.into_keys().collect();
+    ensure!(
+        nowhere == admitted,
+        "features no leg has are {nowhere:?}, `[nowhere]` admits {admitted:?}"
+    );
+    Ok(nowhere)
+}
+
+fn legs() -> Result<BTreeMap<String, LegFile>> {
+    let path = programs::source("legs.toml");
+    let text =
+        std::fs::read_to_string(&path).with_context(|| format!("failed to read `{}`", path.display()))?;
+    toml::from_str(&text).with_context(|| format!("failed to parse `{}`", path.display()))
+}
+
+/// Whether an unexpected control outcome means that the kernel lacks the feature.
+#[must_use]
+pub fn is_absence(outcome: &str) -> bool {
+    ABSENCE.contains(&outcome)
+}
+
+/// What became of a row.
+#[derive(Debug, Clone)]
+pub enum Row {
+    Ran(String),
+    NotApplicable(String),
+}
+
+/// Why a test cannot run here, if it cannot; printed as `n/a (why)`. With `GUARD_TEST_LEG` set it fails instead.
+///
+/// # Panics
+/// On a leg, where nothing may be skipped in silence.
+#[must_use]
+pub fn skip(missing: Option<&str>, test: &str) -> bool {
+    let Some(why) = missing else { return false };
+    eprintln!("{test}: n/a ({why})");
+    assert!(
+        std::env::var_os("GUARD_TEST_LEG").is_none(),
+        "`{test}` must run on this leg, but {why}"
+    );
+    true
+}

@@ -1,0 +1,94 @@
+//! The probes as declared by the probe program, and the judgement of one run.
+
+use std::{collections::BTreeMap, process::Command};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde::Deserialize;
+
+use crate::programs;
+
+/// One line of `guard-probe list`.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Declared {
+    pub name: String,
+    pub vector: String,
+    pub identity: Identity,
+    pub control: Vec<String>,
+    pub refused: Vec<String>,
+    pub record: Option<(String, String)>,
+    pub mutates: bool,
+    pub views: Views,
+    pub needs: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Identity {
+    User,
+    Root,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Views {
+    Both,
+    Private,
+}
+
+/// What a probe said.
+#[derive(Debug, Clone, Deserialize, serde::Serialize)]
+pub struct Answer {
+    pub probe: String,
+    pub result: String,
+    pub outcome: String,
+    #[serde(default)]
+    pub detail: String,
+}
+
+/// All declarations: what must be refused, and the names of what must work.
+#[derive(Debug, Deserialize)]
+pub struct Suite {
+    pub probes: Vec<Declared>,
+    pub checks: Vec<String>,
+}
+
+impl Suite {
+    /// # Errors
+    /// When the probe program is missing, or declares something that cannot fail.
+    pub fn load() -> Result<Self> {
+        let output = Command::new(programs::probe()?)
+            .args(["list", "--json"])
+            .output()?;
+        let suite: Self =
+            serde_json::from_slice(&output.stdout).context("`guard-probe list` is not readable")?;
+        let mut seen = BTreeMap::new();
+        for probe in &suite.probes {
+            ensure!(
+                seen.insert(&probe.name, ()).is_none(),
+                "probe `{}` is declared twice",
+                probe.name
+            );
+            probe.can_fail()?;
+        }
+        Ok(suite)
+    }
+}
+
+impl Declared {
+    /// A declaration whose refusal looks like its success could never fail.
+    fn can_fail(&self) -> Result<()> {
+        // The one kind that may overlap needs another proof than the errno, which `mutates` or a record is.
+        if let Some(both) = self.control.iter().find(|outcome| self.refused.contains(outcome)) {
+            bail!(
+                "probe `{}`: `{both}` is both its control and its refusal",
+                self.name
+            );
+        }
+        ensure!(
+            !self.refused.iter().any(|outcome| outcome == "ok"),
+            "probe `{}` accepts success",
+            self.name
+        );
+        Ok(())
+    }
+}
