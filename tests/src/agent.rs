@@ -140,12 +140,23 @@ impl AgentBuilder {
     /// # Errors
     /// When the agent cannot be started.
     pub fn spawn(&self) -> Result<Live> {
+        self.start(true)
+    }
+
+    /// As `spawn`, with the command of a policy file.
+    ///
+    /// # Errors
+    /// When the agent cannot be started.
+    pub fn spawn_policy(&self) -> Result<Live> {
+        self.start(false)
+    }
+
+    fn start(&self, with_command: bool) -> Result<Live> {
         let mut command = Command::new(programs::agent()?);
-        command
-            .arg("run")
-            .args(&self.options)
-            .arg("--")
-            .args(&self.command);
+        command.arg("run").args(&self.options);
+        if with_command {
+            command.arg("--").args(&self.command);
+        }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
             .stdin(Stdio::piped())
@@ -181,7 +192,18 @@ impl AgentBuilder {
     /// # Errors
     /// When it does not end within the time (it is killed then), or cannot be started.
     pub fn run(&self, input: &str, within: Duration) -> Result<Finished> {
-        let mut live = self.spawn()?;
+        Self::feed(self.spawn()?, input, within)
+    }
+
+    /// As `run`, with the command of a policy file.
+    ///
+    /// # Errors
+    /// When it does not end within the time, or cannot be started.
+    pub fn run_policy(&self, input: &str, within: Duration) -> Result<Finished> {
+        Self::feed(self.spawn_policy()?, input, within)
+    }
+
+    fn feed(mut live: Live, input: &str, within: Duration) -> Result<Finished> {
         // Not from this thread: the agent may answer before it has read everything.
         let mut stdin = live.stdin.take().context("the agent's input is taken")?;
         let input = input.to_owned();
