@@ -66,6 +66,12 @@ fn text(path: &Path) -> &str {
         .unwrap_or_else(|| panic!("{} is not text", path.display()))
 }
 
+fn pyenv_version(home: &Path) -> PathBuf {
+    let pyenv = home.join(".pyenv");
+    let version = fs::read_to_string(pyenv.join("version")).unwrap_or_else(|error| panic!("{error}"));
+    pyenv.join("versions").join(version.trim())
+}
+
 const PYTHON_PROBE: &str = "import ssl, sqlite3, ctypes, hashlib, asyncio, zoneinfo, decimal, lzma, bz2, curses, uuid, threading, sys; \
      t = threading.Thread(target=lambda: hashlib.sha256(b'x').hexdigest()); t.start(); t.join(); \
      ctypes.CDLL('libc.so.6').getpid(); print('ok', sys.prefix, sys.executable)";
@@ -167,7 +173,7 @@ fn virtual_environment_starts_as_script_module_and_python() {
 fn virtual_environments_of_a_linked_or_copied_interpreter() {
     let place = tempfile::tempdir().unwrap();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let version = fixtures::pyenv_home().unwrap().join(".pyenv/versions/3.11.9");
+    let version = pyenv_version(&fixtures::pyenv_home().unwrap());
     let current = place.path().join("current");
     std::os::unix::fs::symlink(&version, &current).unwrap();
     for mode in ["--symlinks", "--copies"] {
@@ -235,7 +241,7 @@ fn pyenv_shim_runs_the_version_it_would_choose() {
         &[("HOME", text(&home))],
     );
     let (_, outcome) = must_run(&asked, "");
-    let version = home.join(".pyenv/versions/3.11.9");
+    let version = pyenv_version(&home);
     assert!(
         outcome.stdout.starts_with(&format!("ok {}", version.display())),
         "{}",
