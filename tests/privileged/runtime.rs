@@ -271,8 +271,8 @@ fn nothing_that_is_needed_comes_from_elsewhere() {
         "/libssl.so",
         "/libc.so.6",
         "/ld-linux",
-        "/lib/python3.11",
-        "/bin/python3.11",
+        "/lib/python3.",
+        "/bin/python3.",
     ] {
         let mut less = full.clone();
         less.grants.retain(|grant| !grant.path.to_string().contains(part));
