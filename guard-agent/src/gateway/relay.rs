@@ -55,7 +55,7 @@ enum Event {
 #[derive(Debug)]
 struct Activity {
     start: Instant,
-    /// Milliseconds from the start.
+    /// Microseconds from the start.
     client: AtomicU64,
     server: AtomicU64,
     /// Bytes.
@@ -65,19 +65,19 @@ struct Activity {
 
 impl Activity {
     fn now(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
     /// Whether the client's last words had no answer yet. Bytes are not parsed at this stage: a server that spoke
     /// after the client counts as having answered.
     fn answer_owed(&self) -> bool {
         let client = self.client.load(Ordering::Relaxed);
-        client > 0 && client >= self.server.load(Ordering::Relaxed)
+        self.to_server.load(Ordering::Relaxed) > 0 && client >= self.server.load(Ordering::Relaxed)
     }
 
     fn quiet_for(&self) -> Duration {
         let last = self.client.load(Ordering::Relaxed).max(self.server.load(Ordering::Relaxed));
-        Duration::from_millis(self.now().saturating_sub(last))
+        Duration::from_micros(self.now().saturating_sub(last))
     }
 }
 
