@@ -417,6 +417,8 @@ impl Running {
         flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let killed = End::killed;
         loop {
+            // In this order: a server that floods us with refused attempts must not keep us from hearing that it is
+            // to be ended. What it can make come last.
             let records = tokio::select! {
                 biased;
                 stopped = stop.wait_for(Option::is_some) => {
@@ -435,14 +437,6 @@ impl Running {
                 _ = self.pidfd.readable() => {
                     return End { reason: "init-died", code: None, signal: None, cause: None };
                 }
-                notified = notifications(&self.notifications) => match notified {
-                    Ok(denials) => denials.into_iter().filter_map(|denial| self.denials.add(denial)).collect(),
-                    Err(error) => {
-                        tracing::error!(session = self.session, %error, "seccomp notifications cannot be read");
-                        return killed("warden: seccomp notifications cannot be read");
-                    }
-                },
-                Some(event) = self.events.recv() => self.denials.add(denial_of(&event)).into_iter().collect(),
                 message = link.receive::<ToWarden>() => match message {
                     Ok((ToWarden::Terminate, _)) => {
                         // A dead init is seen by the branch above.
@@ -457,6 +451,14 @@ impl Running {
                     }
                 },
                 _ = flush.tick() => self.denials.flush(),
+                notified = notifications(&self.notifications) => match notified {
+                    Ok(denials) => denials.into_iter().filter_map(|denial| self.denials.add(denial)).collect(),
+                    Err(error) => {
+                        tracing::error!(session = self.session, %error, "seccomp notifications cannot be read");
+                        return killed("warden: seccomp notifications cannot be read");
+                    }
+                },
+                Some(event) = self.events.recv() => self.denials.add(denial_of(&event)).into_iter().collect(),
             };
             for record in records {
                 if let Err(error) = write(trail, record).await {
