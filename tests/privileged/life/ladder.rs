@@ -135,6 +135,33 @@ fn sighup_ends_it() -> Result<()> {
     signalled(Signal::SIGHUP)
 }
 
+/// A server that has attempts refused without a pause does not keep the warden from ending it.
+#[test]
+fn a_server_that_floods_the_warden() -> Result<()> {
+    on_stage(|stage| {
+        let socket = stage.work("socket");
+        let outside = std::os::unix::net::UnixListener::bind(&socket)?;
+        let attempt = format!("connect={}", socket.display());
+        let mut words = vec!["stubborn".to_owned(), "connect=127.0.0.1:9".into()];
+        words.extend(std::iter::repeat_n(attempt, 4));
+        words.extend(["say=ready".into(), "sleep=300".into(), "say=busy".into(), "forever".into()]);
+        let mut session = stage.start(&mut stage.puppet(words))?;
+        ensure!(session.line()? == "ready" && session.line()? == "busy");
+        let (done, took) = {
+            let start = std::time::Instant::now();
+            (session.finish()?, start.elapsed())
+        };
+        drop(outside);
+        ended(&done, 0)?;
+        ensure!(took < limit(PATIENT), "it took {took:?}");
+        let exit = exit_record(stage)?;
+        ensure!(exit.field("cause").context("cause")? == "gateway: it asked to", "{exit:?}");
+        let denied = stage.records()?.iter().filter(|record| record.kind == "kernel").count();
+        ensure!(denied > 0, "it was refused nothing: no flood");
+        Ok(())
+    })
+}
+
 /// Closes its stdin and goes on: no reason to end it, and its words arrive.
 #[test]
 fn a_server_that_closes_its_input() -> Result<()> {
