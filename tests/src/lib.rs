@@ -6,6 +6,7 @@ pub mod control;
 pub mod fixtures;
 pub mod guards;
 pub mod leftovers;
+pub mod life;
 pub mod mcp;
 pub mod picture;
 pub mod programs;
