@@ -60,6 +60,9 @@ impl Left {
             if !inside && !named {
                 continue;
             }
+            if words.is_empty() && dead_child_of_init(&entry.path()) {
+                continue;
+            }
             let shown = String::from_utf8_lossy(&words).replace('\0', " ");
             if let Some(role) = role(&words, inside) {
                 self.processes.push((role, pid, shown));
@@ -114,6 +117,12 @@ fn role(words: &[u8], inside: bool) -> Option<Role> {
         (first, _) if first.ends_with(b"guard-puppet") => Role::Server,
         _ => return None,
     })
+}
+
+/// A dead process that the machine's own init has yet to fetch: not ours any more.
+fn dead_child_of_init(process: &Path) -> bool {
+    let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with("Z 1 "))
 }
 
 /// The namespaces a process lives in, as `net:[4026532281]`.
