@@ -105,7 +105,7 @@ impl Inside {
             .root(&world.path().join("bin"), "rx")
             .outer_env(world.planted_name(), "GUARD-SECRET")
             .command([world.public_probe().into_os_string(), "batch".into()]);
-        let finished = agent.run(&input, PATIENCE)?;
+        let finished = agent.converse(&input, PATIENCE)?;
         let answers: BTreeMap<String, Answer> = finished
             .stdout
             .lines()

@@ -75,9 +75,7 @@ fn confine(how: &str) -> anyhow::Result<()> {
         "open" => ChildFilters::reporting(&Options::OPEN)?,
         other => bail!("confinement `{other}`"),
     };
-    let Some(listener) = filters.install()? else {
-        return Ok(());
-    };
+    let listener = filters.install()?;
     let rights: [RawFd; 1] = [listener.as_raw_fd()];
     sendmsg::<()>(
         io::stdin().as_raw_fd(),

@@ -156,7 +156,20 @@ pub(crate) const PROBES: &[Probe] = &[
         .seccomp("ioctl"),
     probe("vhangup", "TIOCSTI, TIOCLINUX", |_| done(call!(SYS_vhangup)))
         .root()
-        .seccomp("vhangup"),
+        .refused(EPERM),
+    probe("set-file-flags", "fsflags", |a| {
+        let file = std::os::fd::OwnedFd::from(std::fs::File::open(a.rw("own")?)?);
+        // FS_IOC_SETFLAGS
+        done(call!(SYS_ioctl, file, 0x4008_6602, BAD))
+    })
+    .control(&["EFAULT"])
+    .seccomp("ioctl"),
+    probe("seccomp-listener", "filters", |_| {
+        call!(SYS_prctl, libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)?;
+        done(call!(SYS_seccomp, 1, 8, BAD))
+    })
+    .control(&["EFAULT"])
+    .seccomp("seccomp"),
     probe("x32", "foreign system calls", |_| {
         done(raw::syscall(0x4000_0000 + libc::SYS_getpid, &[]))
     })

@@ -2,12 +2,16 @@
 
 use std::{
     fs::{self, File, Permissions},
-    os::unix::fs::PermissionsExt as _,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+    },
 };
 
 use crate::{
     files::{done, overwrite},
-    probe::{Probe, probe},
+    probe::{Answer, Args, Failure, Probe, probe},
     raw::{self, call},
 };
 
@@ -16,6 +20,8 @@ const IN_R_ROOT: &[&str] = &["EACCES", "EROFS", "EPERM"];
 const APART: &[&str] = &["ENOENT", "EACCES", "EXDEV", "EROFS", "EPERM"];
 
 pub(crate) const PROBES: &[Probe] = &[
+    probe("swap-link", "check then open race", swap_link).refused(&["never"]),
+    probe("swap-path", "falco#2916", swap_path).refused(&["never"]),
     probe("link-in", "rename, link to launder", |a| {
         Ok(fs::hard_link(a.outside("secret")?, a.rw("laundered")?).map(|()| String::new())?)
     })
@@ -91,3 +97,72 @@ pub(crate) const PROBES: &[Probe] = &[
     })
     .refused(IN_R_ROOT),
 ];
+
+const READS: usize = 10_000;
+
+/// One thread swaps what a name in the root stands for while another opens it.
+fn swap_link(args: &Args) -> Answer {
+    let (name, good, bad) = (args.rw("swap")?, args.rw("good")?, args.rw("bad")?);
+    fs::copy(args.rw("own")?, &name)?;
+    let (secret, own) = (args.outside("secret")?, args.rw("own")?);
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    let target = name.clone();
+    let swapper = std::thread::spawn(move || -> std::io::Result<()> {
+        while !flag.load(Ordering::Relaxed) {
+            symlink(&secret, &bad)?;
+            fs::rename(&bad, &target)?;
+            fs::copy(&own, &good)?;
+            fs::rename(&good, &target)?;
+        }
+        Ok(())
+    });
+    let leaked = (0..READS).find(|_| fs::read(&name).is_ok_and(|bytes| bytes.starts_with(b"GUARD-SECRET")));
+    stop.store(true, Ordering::Relaxed);
+    swapper
+        .join()
+        .map_err(|_| Failure::Word("fault", String::from("the swapper panicked")))??;
+    told(leaked)
+}
+
+/// One thread changes the path in memory while the other's system call reads it.
+fn swap_path(args: &Args) -> Answer {
+    let (own, secret) = (raw::path(args.rw("own")?), raw::path(args.outside("secret")?));
+    let longest = own
+        .as_bytes_with_nul()
+        .len()
+        .max(secret.as_bytes_with_nul().len());
+    // Ends in zeroes whatever of the two is being written.
+    let path: Arc<Vec<AtomicU8>> = Arc::new((0..=longest).map(|_| AtomicU8::new(0)).collect());
+    let stop = Arc::new(AtomicBool::new(false));
+    let (flag, shared) = (Arc::clone(&stop), Arc::clone(&path));
+    let swapper = std::thread::spawn(move || {
+        while !flag.load(Ordering::Relaxed) {
+            for text in [&own, &secret] {
+                for (to, from) in shared.iter().zip(text.as_bytes_with_nul()) {
+                    to.store(*from, Ordering::Relaxed);
+                }
+            }
+        }
+    });
+    let leaked = (0..READS * 10).find(|_| {
+        let opened = call!(SYS_openat, libc::AT_FDCWD, path.as_ptr() as usize, libc::O_RDONLY);
+        opened.is_ok_and(|fd| {
+            let mut start = [0_u8; 12];
+            let read = call!(SYS_read, fd, raw::at(&mut start), 12);
+            let closed = call!(SYS_close, fd);
+            read.is_ok() && closed.is_ok() && start.starts_with(b"GUARD-SECRET")
+        })
+    });
+    stop.store(true, Ordering::Relaxed);
+    swapper
+        .join()
+        .map_err(|_| Failure::Word("fault", String::from("the swapper panicked")))?;
+    told(leaked)
+}
+
+fn told(leaked: Option<usize>) -> Answer {
+    leaked
+        .map(|round| format!("in round {round}"))
+        .ok_or_else(|| Failure::Word("never", String::from("not once")))
+}

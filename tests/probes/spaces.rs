@@ -5,7 +5,7 @@ use std::{fs::File, os::fd::OwnedFd};
 
 use crate::{
     files::done,
-    probe::{Answer, ENOSYS, EPERM, Probe, probe},
+    probe::{Answer, ENOSYS, Probe, probe},
     raw::{self, BAD, NULL, call},
 };
 
@@ -61,10 +61,10 @@ pub(crate) const PROBES: &[Probe] = &[
         .root()
         .control(&["EBADF"])
         .seccomp("setns"),
-    probe("clone-newuser", "clone ns flags", |_| clone(libc::CLONE_NEWUSER)).refused(EPERM),
+    probe("clone-newuser", "clone ns flags", |_| clone(libc::CLONE_NEWUSER)).seccomp("clone"),
     probe("clone-newnet", "clone ns flags", |_| clone(libc::CLONE_NEWNET))
         .root()
-        .refused(EPERM),
+        .seccomp("clone"),
     probe("clone3", "clone ns flags", |_| done(call!(SYS_clone3, NULL, 0)))
         .control(&["EINVAL"])
         .refused(ENOSYS),

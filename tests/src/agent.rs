@@ -168,6 +168,18 @@ impl AgentBuilder {
     /// # Errors
     /// When the agent cannot be started.
     pub fn spawn(&self) -> Result<Live> {
+        self.start(true)
+    }
+
+    /// As `spawn`, with the command of a policy file.
+    ///
+    /// # Errors
+    /// When the agent cannot be started.
+    pub fn spawn_policy(&self) -> Result<Live> {
+        self.start(false)
+    }
+
+    fn start(&self, with_command: bool) -> Result<Live> {
         let agent = match &self.program {
             Some(path) => path.clone(),
             None => programs::agent()?,
@@ -176,7 +188,7 @@ impl AgentBuilder {
         words.push(agent.into());
         let mut command = Command::new(words.remove(0));
         command.args(words).arg("run").args(&self.options);
-        if !self.command.is_empty() {
+        if with_command && !self.command.is_empty() {
             command.arg("--").args(&self.command);
         }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
@@ -209,12 +221,58 @@ impl AgentBuilder {
         })
     }
 
+    /// Gives it the whole input, waits for as many lines as the input has, and only then closes it: a server whose
+    /// input has ended has little time left.
+    ///
+    /// # Errors
+    /// When it cannot be started or does not end within the time after its last line.
+    pub fn converse(&self, input: &str, within: Duration) -> Result<Finished> {
+        let mut live = self.spawn()?;
+        // Not from this thread: the server may answer before it has read everything.
+        let mut stdin = live.stdin.take().context("the agent's input is taken")?;
+        let text = input.to_owned();
+        let writer = std::thread::spawn(move || {
+            drop(stdin.write_all(text.as_bytes()).and_then(|()| stdin.flush()));
+            stdin
+        });
+        let (wanted, until) = (input.lines().count(), Instant::now() + within);
+        let mut lines = Vec::new();
+        while lines.len() < wanted {
+            match live
+                .lines
+                .recv_timeout(until.saturating_duration_since(Instant::now()))
+            {
+                Ok(line) => lines.push(line),
+                Err(_) => break,
+            }
+        }
+        if lines.len() == wanted {
+            // Hands the input back, which closes it. A server that does not answer may not read either.
+            drop(writer.join());
+        }
+        let mut finished = live.finish(within)?;
+        lines.extend(finished.stdout.lines().map(str::to_owned));
+        finished.stdout = lines.join("\n");
+        Ok(finished)
+    }
+
     /// Gives it the whole input, then waits for its end.
     ///
     /// # Errors
     /// When it does not end within the time (it is killed then), or cannot be started.
     pub fn run(&self, input: &str, within: Duration) -> Result<Finished> {
-        let mut live = self.spawn()?;
+        Self::feed(self.spawn()?, input, within)
+    }
+
+    /// As `run`, with the command of a policy file.
+    ///
+    /// # Errors
+    /// When it does not end within the time, or cannot be started.
+    pub fn run_policy(&self, input: &str, within: Duration) -> Result<Finished> {
+        Self::feed(self.spawn_policy()?, input, within)
+    }
+
+    fn feed(mut live: Live, input: &str, within: Duration) -> Result<Finished> {
         // Not from this thread: the agent may answer before it has read everything.
         let mut stdin = live.stdin.take().context("the agent's input is taken")?;
         let input = input.to_owned();

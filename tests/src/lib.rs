@@ -7,6 +7,7 @@ pub mod fixtures;
 pub mod guards;
 pub mod inside;
 pub mod leftovers;
+pub mod life;
 pub mod mcp;
 pub mod picture;
 pub mod programs;

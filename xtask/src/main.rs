@@ -1,10 +1,21 @@
 //! The project's task runner: `cargo xtask TASK`.
 
+#![expect(clippy::print_stdout, reason = "what a task finds out is its output")]
+
 mod apt;
+mod cargo;
+mod demo;
 mod ebpf;
+#[path = "../../tests/src/fixtures.rs"]
+#[expect(dead_code, unreachable_pub, reason = "the tests use the rest of it")]
+mod fixtures;
+mod setup;
 mod vm;
 
-use std::process::ExitCode;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::{Parser, Subcommand};
 
@@ -17,14 +28,17 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    /// The main job with a real client and real servers, and a hostile one; every claim checked
+    Demo,
     /// Rebuild the eBPF object, or prove that the committed one is current
     Ebpf(ebpf::Args),
     /// Run a test case in a virtual machine with a stock Debian kernel
-    Vm(vm::Args),
+    Vm(Box<vm::Args>),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
+        Task::Demo => demo::run().map(|()| ExitCode::SUCCESS),
         Task::Ebpf(args) => ebpf::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Vm(args) => vm::main(&args),
     };
@@ -35,4 +49,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The root of the checkout.
+fn workspace() -> PathBuf {
+    // Asked at run time: checkouts that share a build directory share this program.
+    let own = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let own = Path::new(&own);
+    own.parent().unwrap_or(own).to_owned()
 }

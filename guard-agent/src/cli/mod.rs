@@ -20,7 +20,7 @@ use crate::{
 
 /// Runs local MCP servers in a sandbox that the kernel enforces, with an audit trail.
 #[derive(Debug, Parser)]
-#[command(name = "guard-agent", version, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "guard-agent", version = crate::VERSION, propagate_version = true, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

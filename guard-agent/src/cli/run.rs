@@ -88,7 +88,7 @@ fn question(plan: &RunPlan) -> Question {
             path: octets(config::env::PATH.get().unwrap_or_else(|| environment::DEFAULT_PATH.into())),
             directory: plan.directory.clone(),
             environment: LOOKUPS.iter().filter_map(value).collect(),
-            roots: plan.roots.iter().map(|root| (root.path.to_path_buf(), root.rights)).collect(),
+            roots: plan.roots.iter().map(|root| (root.path.clone(), root.rights)).collect(),
         },
     }
 }

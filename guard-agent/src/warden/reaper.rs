@@ -18,6 +18,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::{state, sweep};
 use crate::{
     exit::ExitStatus,
+    fault,
     link::channel::Channel,
     sys::{
         self,
@@ -88,6 +89,7 @@ fn run(directory: &Path) -> io::Result<usize> {
         held.append(&mut descriptors);
     }
     let warden = held.first().ok_or_else(|| io::Error::other("no pidfd of the warden"))?;
+    fault::point("reaper.ready")?;
     channel.send(&(), &[]).map_err(io::Error::other)?;
     drop(channel);
     loop {

@@ -28,6 +28,7 @@ use super::{
 use crate::{
     audit::{Body, Gap, GapKind},
     exit::ExitStatus,
+    fault,
     link::{
         asynchronous::AsyncLink,
         channel::ChannelError,
@@ -179,6 +180,9 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
 fn leave(parent: &Parent, reaper: &sys::clone::Born) {
     let _ = sys::process::pidfd_kill(&reaper.pidfd, libc::SIGKILL);
     let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(reaper.pid), None);
+    if let Err(error) = fault::point("warden.leave") {
+        tracing::error!(%error, "leaving");
+    }
     if let Err(error) = parent.remove() {
         tracing::error!(path = %parent.path().display(), %error, "cannot remove the sandboxes' cgroup");
     }

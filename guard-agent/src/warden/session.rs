@@ -492,6 +492,10 @@ async fn notifications(listener: &AsyncFd<Listener>) -> io::Result<Vec<Denial>> 
         if !denials.is_empty() {
             return Ok(denials);
         }
+        // A hang-up stays readable for ever: the last task is gone, and its end comes by another descriptor.
+        if listener.get_ref().is_over()? {
+            return std::future::pending().await;
+        }
     }
 }
 

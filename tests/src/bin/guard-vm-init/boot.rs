@@ -59,6 +59,9 @@ fn enter_root() -> Result<()> {
     mount(Some("."), "/", None::<&str>, MsFlags::MS_MOVE, None::<&str>).context("move `/.root` over `/`")?;
     unistd::chroot(".").context("chroot")?;
     std::env::set_current_dir("/").context("enter `/`")?;
+    let _ = fs::remove_dir("/.root");
+    // The kernel makes its first tmpfs writable for everyone; no host's root is.
+    fs::set_permissions("/", fs::Permissions::from_mode(0o755)).context("chmod `/`")?;
     // systemd shares every mount; code that forgets to make its view private must fail here too.
     mount(
         None::<&str>,

@@ -1,0 +1,65 @@
+//! A host whose controllers are held by cgroup v1: limits are not enforced, and that is said everywhere.
+
+use std::{fs, time::Duration};
+
+use anyhow::{Result, ensure};
+use guard_tests::{
+    agent::{AgentBuilder, Bench},
+    programs,
+};
+use serde_json::Value;
+
+const LONG: Duration = Duration::from_secs(30);
+
+#[test]
+fn what_is_not_enforced_is_said_at_launch_and_in_the_record() -> Result<()> {
+    let bench = Bench::new("no-limits")?;
+    let program = bench.path().join("guard-probe");
+    fs::copy(programs::probe()?, &program)?;
+    let finished = AgentBuilder::new(&bench).command([program.into_os_string(), "echo".into()]).run("hello\n", LONG)?;
+    ensure!(finished.stdout == "hello", "{finished:?}");
+    ensure!(
+        finished.stderr.contains("resources: not enforced: cgroup v2 does not offer the controllers memory, cpu, pids"),
+        "{finished:?}"
+    );
+    let launch = bench.wait_record(LONG, |record| record.kind == "launch")?;
+    let report = launch.field("resources").cloned().unwrap_or_default();
+    ensure!(report["enforced"] == serde_json::json!([]), "{report}");
+    let limits: Vec<_> = report["not_enforced"]
+        .as_array()
+        .map(|rows| rows.iter().filter_map(|row| row["limit"].as_str()).collect())
+        .unwrap_or_default();
+    ensure!(limits == ["memory", "cpu", "pids"], "{report}");
+    Ok(())
+}
+
+#[test]
+fn a_policy_that_requires_limits_is_refused() -> Result<()> {
+    let bench = Bench::new("no-limits-required")?;
+    let program = bench.path().join("guard-probe");
+    fs::copy(programs::probe()?, &program)?;
+    let policy = bench.path().join("policy.toml");
+    let text = format!(
+        "[server.hog]\ncommand = [{:?}, \"echo\"]\nrequire = [\"fs\", \"resources\"]\n",
+        program.display().to_string()
+    );
+    fs::write(&policy, text)?;
+    let finished = AgentBuilder::new(&bench).option("--policy", &policy).run_policy("hello\n", LONG)?;
+    ensure!(finished.status.code() == Some(3), "{finished:?}");
+    ensure!(finished.stdout.is_empty(), "{finished:?}");
+    let mut lines = finished.stderr.lines();
+    ensure!(
+        lines.next() == Some("error: cannot launch `hog`: the facet `resources` is required"),
+        "{finished:?}"
+    );
+    ensure!(
+        lines.next().is_some_and(|line| line.starts_with("  why: cgroup-limits: cgroup v2 does not offer")),
+        "{finished:?}"
+    );
+    ensure!(lines.next().is_some_and(|line| line.starts_with("  fix: ")), "{finished:?}");
+    let launched = bench.records()?.into_iter().any(|record| {
+        record.kind == "launch" && record.field("server").and_then(Value::as_str) == Some("hog")
+    });
+    ensure!(!launched, "a launch is on record");
+    Ok(())
+}

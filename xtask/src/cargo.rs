@@ -1,0 +1,60 @@
+//! Cargo, called from its own task runner.
+
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+/// The cargo that runs us, in the workspace, without what it told us about ourselves.
+pub(crate) fn command() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        let ours = name.to_str().is_some_and(|name| {
+            name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "CARGO_CRATE_NAME"
+        });
+        if ours {
+            command.env_remove(name);
+        }
+    }
+    command.current_dir(crate::workspace()).stdin(Stdio::null());
+    command
+}
+
+/// Builds the agent and returns its path.
+pub(crate) fn agent(features: &[&str]) -> Result<PathBuf> {
+    let mut build = command();
+    build.args(["build", "--package", "guard-agent", "--bin", "guard-agent"]);
+    build.arg("--message-format=json-render-diagnostics");
+    if !features.is_empty() {
+        build.arg("--features").arg(features.join(","));
+    }
+    let done = build
+        .stderr(Stdio::inherit())
+        .output()
+        .context("start `cargo`")?;
+    ensure!(done.status.success(), "build the agent: `cargo` ended with {}", done.status);
+    String::from_utf8_lossy(&done.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["target"]["name"] == "guard-agent")
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .context("cargo reported no `guard-agent`")
+}
+
+/// `cargo metadata` of the workspace whose manifest is `manifest`, dependencies included.
+pub(crate) fn metadata(manifest: &str) -> Result<Value> {
+    let done = command()
+        .args(["metadata", "--format-version", "1", "--locked", "--manifest-path", manifest])
+        .stderr(Stdio::inherit())
+        .output()
+        .context("start `cargo metadata`")?;
+    ensure!(
+        done.status.success(),
+        "`cargo metadata --locked` of `{manifest}` ended with {}",
+        done.status
+    );
+    serde_json::from_slice(&done.stdout).context("read what `cargo metadata` said")
+}
