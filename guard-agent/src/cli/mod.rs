@@ -80,7 +80,8 @@ fn misunderstood(error: &clap::Error) -> Refusal {
     let why = line(paragraphs.next().unwrap_or_default());
     // How to force a value through is not what somebody needs who mistyped a flag.
     let tip = paragraphs
-        .filter_map(|paragraph| paragraph.trim().strip_prefix("tip: "))
+        .flat_map(str::lines)
+        .filter_map(|tip| tip.trim().strip_prefix("tip: "))
         .find(|tip| !tip.starts_with("to pass "))
         .map_or_else(String::new, |tip| format!("{}; ", line(tip)));
     Refusal::usage(

@@ -1,5 +1,7 @@
 //! `run`: from the command line to a running, contained server; then this process is its gateway.
 
+use std::os::unix::fs::MetadataExt as _;
+
 use caps::{CapSet, Capability};
 
 use super::{
@@ -48,10 +50,21 @@ const NEEDED: [(Capability, &str); 7] = [
     (Capability::CAP_MKNOD, "the sandbox's own `/dev/null`"),
 ];
 
+/// The kernel's fixed number (`USER_NS_INIT_INO`).
+const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
+
 /// Root in a container or a service may lack some: said before anything begins.
 fn enough_rights(server: &str) -> Result<(), Refusal> {
     let what = || format!("cannot contain `{server}`");
     let hint = "start it as root with all capabilities (look at `CapabilityBoundingSet=` of the service, or the container's)";
+    let user_namespace = std::fs::metadata("/proc/self/ns/user");
+    if user_namespace.is_ok_and(|namespace| namespace.ino() != INITIAL_USER_NAMESPACE) {
+        return Err(Refusal::not_enforced(
+            what(),
+            "this root is root of a user namespace only, and the kernel gives that no cgroups and eBPF programs",
+            "start it as root of the machine itself",
+        ));
+    }
     let has = caps::read(None, CapSet::Effective)
         .map_err(|error| Refusal::internal(what(), format!("cannot read this process's capabilities: {error}"), "mount `/proc`"))?;
     match NEEDED.iter().find(|(capability, _)| !has.contains(capability)) {
