@@ -43,8 +43,8 @@ fn unknown_values() -> Result<()> {
         refused_early(&stage, &run, Status::Usage, [CANNOT_PARSE, why, HELP])?;
     }
     // A value that would be two lines, or move the cursor.
-    let run = stage.run().option("--view", "a\nerror: forged\u{1b}[1m");
-    let why = "invalid value `a error: forged\\u{1b}[1m` for `--view <VIEW>` [possible values: private, host]";
+    let run = stage.run().option("--view", "a\nerror: forged\u{202e}");
+    let why = "invalid value `a error: forged\\u{202e}` for `--view <VIEW>` [possible values: private, host]";
     refused_early(&stage, &run, Status::Usage, [CANNOT_PARSE, why, HELP])
 }
 
