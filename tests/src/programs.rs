@@ -34,6 +34,14 @@ pub fn first() -> Result<PathBuf> {
     named("guard-first")
 }
 
+/// The program that takes Landlock away from what it starts.
+///
+/// # Errors
+/// When it is not beside the test program.
+pub fn around() -> Result<PathBuf> {
+    named("guard-around")
+}
+
 /// The server whose life the tests watch.
 ///
 /// # Errors

@@ -13,7 +13,9 @@ pub(crate) fn command() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in std::env::vars_os() {
         let ours = name.to_str().is_some_and(|name| {
-            name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "CARGO_CRATE_NAME"
+            name.starts_with("CARGO_PKG_")
+                || name.starts_with("CARGO_MANIFEST_")
+                || name == "CARGO_CRATE_NAME"
         });
         if ours {
             command.env_remove(name);
@@ -31,11 +33,12 @@ pub(crate) fn agent(features: &[&str]) -> Result<PathBuf> {
     if !features.is_empty() {
         build.arg("--features").arg(features.join(","));
     }
-    let done = build
-        .stderr(Stdio::inherit())
-        .output()
-        .context("start `cargo`")?;
-    ensure!(done.status.success(), "build the agent: `cargo` ended with {}", done.status);
+    let done = build.stderr(Stdio::inherit()).output().context("start `cargo`")?;
+    ensure!(
+        done.status.success(),
+        "build the agent: `cargo` ended with {}",
+        done.status
+    );
     String::from_utf8_lossy(&done.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
@@ -47,7 +50,14 @@ pub(crate) fn agent(features: &[&str]) -> Result<PathBuf> {
 /// `cargo metadata` of the workspace whose manifest is `manifest`, dependencies included.
 pub(crate) fn metadata(manifest: &str) -> Result<Value> {
     let done = command()
-        .args(["metadata", "--format-version", "1", "--locked", "--manifest-path", manifest])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--locked",
+            "--manifest-path",
+            manifest,
+        ])
         .stderr(Stdio::inherit())
         .output()
         .context("start `cargo metadata`")?;

@@ -186,6 +186,7 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
             }
         }
     }
+    warden.trails.close_all().await;
     leave(&warden.context.parent, &reaper);
     drop(lock);
     Ok(())

@@ -21,7 +21,7 @@ use super::{
     kernel::NetEvent,
     launch::{Job, Parked, report, step_failed},
     registry, serve::Warden,
-    trails::write,
+    trails::{Trails, write},
 };
 use crate::{
     audit::{AuditHandle, Body, Exit, Gap, GapKind, Launch, LaunchUser, Number, ResourceUse},
@@ -97,7 +97,7 @@ pub(super) async fn run(
     }
     let trail = warden.trails.acquire(&audit).await?;
     let result = with_trail(warden, link, request, &trail).await;
-    warden.trails.release(&audit).await;
+    Trails::release(warden, &audit).await;
     result
 }
 
