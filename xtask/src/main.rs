@@ -10,6 +10,7 @@ mod ebpf;
 #[expect(dead_code, unreachable_pub, reason = "the tests use the rest of it")]
 mod fixtures;
 mod setup;
+mod test;
 mod vm;
 
 use std::{
@@ -32,6 +33,8 @@ enum Task {
     Demo,
     /// Rebuild the eBPF object, or prove that the committed one is current
     Ebpf(ebpf::Args),
+    /// Run every leg of the tests, on this machine and in virtual machines
+    Test(test::Args),
     /// Run a test case in a virtual machine with a stock Debian kernel
     Vm(Box<vm::Args>),
 }
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Demo => demo::run().map(|()| ExitCode::SUCCESS),
         Task::Ebpf(args) => ebpf::run(&args).map(|()| ExitCode::SUCCESS),
+        Task::Test(args) => test::run(&args),
         Task::Vm(args) => vm::main(&args),
     };
     match result {
