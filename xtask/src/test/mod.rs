@@ -109,7 +109,10 @@ fn one(leg: &Leg, number: usize, of: usize, fixtures: &Path) -> Row {
     let failure = match result {
         Err(error) => Some(format!("{error:#}")),
         Ok(()) if totals.failed > 0 => Some(format!("{} tests failed", totals.failed)),
-        Ok(()) if totals.passed == 0 => Some("no test ran".to_owned()),
+        Ok(()) if leg.empty != (totals.passed == 0) => Some(format!(
+            "{} tests ran, `tests/suite.toml` says `empty = {}`",
+            totals.passed, leg.empty
+        )),
         Ok(()) if totals.ignored != leg.ignored => Some(format!(
             "{} tests are ignored, `tests/suite.toml` says {}",
             totals.ignored, leg.ignored

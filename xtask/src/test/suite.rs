@@ -39,6 +39,8 @@ struct Row {
     minutes: Option<u64>,
     /// How many tests are marked as ignored; more or fewer fail the leg.
     ignored: u64,
+    /// There are no tests, only what the compiler checks; a test that appears fails the leg until this is gone.
+    empty: bool,
     /// The agent beside the tests is one that fails on request.
     faults: bool,
 }
@@ -65,6 +67,7 @@ pub(super) struct Leg {
     pub(super) env: BTreeMap<String, String>,
     pub(super) minutes: u64,
     pub(super) ignored: u64,
+    pub(super) empty: bool,
     pub(super) full: bool,
     /// Whether the agent has to lie beside it, and of which kind.
     pub(super) agent: Option<&'static [&'static str]>,
@@ -81,7 +84,7 @@ fn parse(text: &str, full: bool) -> Result<Vec<Leg>> {
     let file: File = toml::from_str(text).context("parse")?;
     let mut legs = Vec::new();
     for row in file.leg {
-        legs.extend(expand(row, full)?);
+        legs.extend(expand(&row, full)?);
     }
     let mut seen = BTreeSet::new();
     for leg in &legs {
@@ -90,14 +93,14 @@ fn parse(text: &str, full: bool) -> Result<Vec<Leg>> {
     Ok(legs)
 }
 
-fn expand(row: Row, full: bool) -> Result<Vec<Leg>> {
+fn expand(row: &Row, full: bool) -> Result<Vec<Leg>> {
     let named = (row.unit.clone(), row.test.clone(), row.vm.clone());
     let programs = match named {
-        (Some(package), None, None) => vec![unit(&row, &package)],
-        (None, Some(test), None) => vec![host(&row, &test)],
+        (Some(package), None, None) => vec![unit(row, &package)],
+        (None, Some(test), None) => vec![host(row, &test)],
         (None, None, Some(case)) => {
             ensure!(!row.kernels.is_empty(), "`vm = \"{case}\"` names no kernels");
-            row.kernels.iter().map(|kernel| guest(&row, &case, kernel, full)).collect()
+            row.kernels.iter().map(|kernel| guest(row, &case, kernel, full)).collect()
         }
         _ => bail!("a leg has exactly one of `unit`, `test` and `vm`: {row:?}"),
     };
@@ -124,6 +127,7 @@ fn expand(row: Row, full: bool) -> Result<Vec<Leg>> {
             env: env.clone(),
             minutes: row.minutes.unwrap_or(MINUTES),
             ignored: row.ignored,
+            empty: row.empty,
             full: row.full,
             agent,
         })
