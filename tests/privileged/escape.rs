@@ -105,13 +105,23 @@ impl Inside {
             .root(&world.path().join("bin"), "rx")
             .outer_env(world.planted_name(), "GUARD-SECRET")
             .command([world.public_probe().into_os_string(), "batch".into()]);
-        let finished = agent.run(&input, PATIENCE)?;
+        let finished = agent.converse(&input, PATIENCE)?;
         let answers: BTreeMap<String, Answer> = finished
             .stdout
             .lines()
             .filter_map(|line| serde_json::from_str::<Answer>(line).ok())
             .map(|answer| (answer.probe.clone(), answer))
             .collect();
+        if std::env::var_os("GUARD_TEST_TELL").is_some() {
+            for answer in answers.values() {
+                eprintln!(
+                    "{view} {:24} {:12} {}",
+                    answer.probe,
+                    answer.outcome,
+                    answer.detail.replace('\n', " ")
+                );
+            }
+        }
         if answers.is_empty() {
             bench.keep();
             bail!(

@@ -87,7 +87,7 @@ fn gather(suite: &Suite, place: &str) -> Result<BTreeMap<String, Answer>> {
             .root(&world.root("rx"), "rx")
             .root(&world.path().join("bin"), "rx")
             .command([world.public_probe().into_os_string(), "batch".into()])
-            .run(&input, PATIENCE)?;
+            .converse(&input, PATIENCE)?;
         ensure!(
             !finished.stdout.is_empty(),
             "no check answered ({}):\n{}",
@@ -179,6 +179,12 @@ fn confined(status: &str) -> Result<()> {
         fields["Uid"].iter().all(|word| *word == uid),
         "uids are {:?}",
         fields["Uid"]
+    );
+    // 1 and not 0: zero does not stop a core handler that is a program.
+    ensure!(
+        fields["CoreLimit"].last() == Some(&"1"),
+        "the core limit is {:?}",
+        fields["CoreLimit"]
     );
     ensure!(
         !fields["Groups"].contains(&"0"),

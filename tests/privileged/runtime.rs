@@ -10,7 +10,8 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    time::Instant,
+    process::Command,
+    time::{Duration, Instant},
 };
 
 use guard_agent::{
@@ -63,6 +64,12 @@ fn must_run(ask: &Ask, input: &str) -> (Runtime, Outcome) {
 fn text(path: &Path) -> &str {
     path.to_str()
         .unwrap_or_else(|| panic!("{} is not text", path.display()))
+}
+
+fn pyenv_version(home: &Path) -> PathBuf {
+    let pyenv = home.join(".pyenv");
+    let version = fs::read_to_string(pyenv.join("version")).unwrap_or_else(|error| panic!("{error}"));
+    pyenv.join("versions").join(version.trim())
 }
 
 const PYTHON_PROBE: &str = "import ssl, sqlite3, ctypes, hashlib, asyncio, zoneinfo, decimal, lzma, bz2, curses, uuid, threading, sys; \
@@ -161,6 +168,29 @@ fn virtual_environment_starts_as_script_module_and_python() {
     );
 }
 
+/// Environments as uv makes them from its own Pythons (base behind a link), and with a copied interpreter.
+#[test]
+fn virtual_environments_of_a_linked_or_copied_interpreter() {
+    let place = tempfile::tempdir().unwrap();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let version = pyenv_version(&fixtures::pyenv_home().unwrap());
+    let current = place.path().join("current");
+    std::os::unix::fs::symlink(&version, &current).unwrap();
+    for mode in ["--symlinks", "--copies"] {
+        let venv = place.path().join(mode);
+        let made = Command::new(current.join("bin/python3"))
+            .args(["-m", "venv", "--without-pip", mode])
+            .arg(&venv)
+            .status()
+            .unwrap();
+        assert!(made.success());
+        let python = venv.join("bin/python");
+        let asked = ask(&[text(&python), "-c", PYTHON_PROBE], Path::new("/"), PATH, &[]);
+        let (_, outcome) = must_run(&asked, "");
+        assert!(outcome.stdout.contains(text(&venv)), "{mode}: {}", outcome.stdout);
+    }
+}
+
 #[test]
 fn activated_environment_is_found_by_path() {
     let venv = fixtures::python_venv(&["mcp-server-time"]).unwrap();
@@ -211,7 +241,7 @@ fn pyenv_shim_runs_the_version_it_would_choose() {
         &[("HOME", text(&home))],
     );
     let (_, outcome) = must_run(&asked, "");
-    let version = home.join(".pyenv/versions/3.11.9");
+    let version = pyenv_version(&home);
     assert!(
         outcome.stdout.starts_with(&format!("ok {}", version.display())),
         "{}",
@@ -241,8 +271,8 @@ fn nothing_that_is_needed_comes_from_elsewhere() {
         "/libssl.so",
         "/libc.so.6",
         "/ld-linux",
-        "/lib/python3.11",
-        "/bin/python3.11",
+        "/lib/python3.",
+        "/bin/python3.",
     ] {
         let mut less = full.clone();
         less.grants.retain(|grant| !grant.path.to_string().contains(part));
@@ -272,7 +302,8 @@ fn nothing_that_is_needed_comes_from_elsewhere() {
     );
 }
 
-/// Budget, not only a print: a launch has 15 ms in all (unoptimised builds get five times that).
+/// A launch has 15 ms in all. Processor time, because a busy machine says nothing about us;
+/// unoptimised builds get five times as much.
 #[test]
 fn resolving_is_quick() {
     let script = fixtures::node_server_filesystem().unwrap();
@@ -286,19 +317,27 @@ fn resolving_is_quick() {
         let asked = ask(&command, Path::new("/"), PATH, &[]);
         let mut times: Vec<_> = (0..21)
             .map(|_| {
-                let start = Instant::now();
+                let (wall, processor) = (Instant::now(), processor_time());
                 resolved(&asked);
-                start.elapsed()
+                (processor_time() - processor, wall.elapsed())
             })
             .collect();
         times.sort();
-        eprintln!(
-            "resolve {command:?}: median {:?}, worst {:?}",
-            times[10], times[20]
+        let (processor, wall) = times[times.len() / 2];
+        eprintln!("resolve {command:?}: median {processor:?} of processor time, about {wall:?} of wall time");
+        let budget = Duration::from_millis(if cfg!(debug_assertions) { 75 } else { 15 });
+        assert!(
+            processor > Duration::ZERO && processor < budget,
+            "{command:?}: {processor:?}"
         );
-        let budget = if cfg!(debug_assertions) { 75 } else { 15 };
-        assert!(times[10].as_millis() < budget, "{command:?}: {:?}", times[10]);
     }
+}
+
+/// What this thread has run so far.
+#[expect(clippy::unwrap_used, reason = "a test helper fails by panicking")]
+fn processor_time() -> Duration {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
 }
 
 #[test]

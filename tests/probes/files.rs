@@ -10,7 +10,7 @@ use std::{
 use nix::errno::Errno;
 
 use crate::{
-    probe::{Answer, ENOSYS, FIXED, GONE, Probe, probe},
+    probe::{Answer, ENOSYS, FIXED, Failure, GONE, Probe, probe},
     raw::{self, BAD, call},
 };
 
@@ -340,7 +340,26 @@ pub(crate) const PROBES: &[Probe] = &[
         Ok(fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled")?)
     })
     .private_only(),
-    probe("etc-passwd", "open outside", |_| read(Path::new("/etc/passwd"))).private_only(),
+    probe("other-accounts", "open outside", |a| {
+        let account = a.text("account")?;
+        let accounts = fs::read_to_string("/etc/passwd")?;
+        if accounts
+            .lines()
+            .any(|line| line.split(':').next() == Some(account))
+        {
+            return Ok(String::from("the host's accounts are listed"));
+        }
+        Err(Failure::Word(
+            "absent",
+            format!("{} accounts", accounts.lines().count()),
+        ))
+    })
+    .refused(&["absent", "ENOENT", "EACCES"])
+    .private_only(),
+    probe("etc-login-defs", "open outside", |_| {
+        read(Path::new("/etc/login.defs"))
+    })
+    .private_only(),
     probe("etc-shadow", "open outside", |_| read(Path::new("/etc/shadow")))
         .root()
         .refused(GONE),

@@ -36,14 +36,14 @@ macro_rules! family {
 }
 
 pub(crate) const PROBES: &[Probe] = &[
-    inet("tcp4", "TCP connect", "connect", |a| {
+    inet("tcp4", "TCP connect", "connect4", |a| {
         TcpStream::connect(v4(a, "tcp4")?)?.write_all(b"x")?;
         Ok(String::new())
     }),
-    inet("tcp6", "TCP connect", "connect", |a| {
+    inet("tcp6", "TCP connect", "connect6", |a| {
         Ok(TcpStream::connect((Ipv6Addr::LOCALHOST, a.number::<u16>("tcp6")?)).map(|_| String::new())?)
     }),
-    inet("tcp4-mapped", "TCP connect", "connect", |a| {
+    inet("tcp4-mapped", "TCP connect", "connect6", |a| {
         let address = SocketAddrV6::new(
             "127.0.0.1"
                 .parse::<std::net::Ipv4Addr>()
@@ -55,7 +55,7 @@ pub(crate) const PROBES: &[Probe] = &[
         );
         Ok(TcpStream::connect(address).map(|_| String::new())?)
     }),
-    inet("tcp-fastopen", "sendto(MSG_FASTOPEN)", "connect", |a| {
+    inet("tcp-fastopen", "sendto(MSG_FASTOPEN)", "connect4", |a| {
         let socket = open(libc::AF_INET, libc::SOCK_STREAM, 0)?;
         Ok(sendto(
             socket.as_raw_fd(),
@@ -65,7 +65,7 @@ pub(crate) const PROBES: &[Probe] = &[
         )?
         .to_string())
     }),
-    inet("tcp-fastopen-connect", "TFO_CONNECT", "connect", |a| {
+    inet("tcp-fastopen-connect", "TFO_CONNECT", "connect4", |a| {
         let socket = open(libc::AF_INET, libc::SOCK_STREAM, 0)?;
         let mut on = 1_i32;
         call!(
@@ -86,11 +86,11 @@ pub(crate) const PROBES: &[Probe] = &[
     })
     .refused(EPERM)
     .needs("mptcp"),
-    inet("udp-sendto", "UDP", "sendmsg", |a| {
+    inet("udp-sendto", "UDP", "sendmsg4", |a| {
         let socket = open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
         Ok(sendto(socket.as_raw_fd(), b"x", &sockaddr(a, "udp4")?, MsgFlags::empty())?.to_string())
     }),
-    inet("udp-sendmsg", "UDP", "sendmsg", |a| {
+    inet("udp-sendmsg", "UDP", "sendmsg4", |a| {
         let socket = open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
         let data = [IoSlice::new(b"x")];
         Ok(sendmsg(
@@ -102,16 +102,16 @@ pub(crate) const PROBES: &[Probe] = &[
         )?
         .to_string())
     }),
-    inet("udp-sendmmsg", "UDP", "sendmsg", |a| {
+    inet("udp-sendmmsg", "UDP", "sendmsg4", |a| {
         let socket = open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
         sendmmsg(&socket, &sockaddr(a, "udp4")?)
     }),
-    inet("udp-connect", "UDP", "connect", |a| {
+    inet("udp-connect", "UDP", "connect4", |a| {
         let socket = open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
         nix::sys::socket::connect(socket.as_raw_fd(), &sockaddr(a, "udp4")?)?;
         done(call!(SYS_write, socket, c"x", 1))
     }),
-    inet("udp6-sendto", "UDP", "sendmsg", |a| {
+    inet("udp6-sendto", "UDP", "sendmsg6", |a| {
         let socket = open(libc::AF_INET6, libc::SOCK_DGRAM, 0)?;
         let to = nix::sys::socket::SockaddrIn6::from(SocketAddrV6::new(
             Ipv6Addr::LOCALHOST,
@@ -127,23 +127,29 @@ pub(crate) const PROBES: &[Probe] = &[
     })
     .refused(EPERM)
     .needs("udplite"),
-    inet("bind4-any", "toolhive#2023", "bind", |_| {
+    inet("bind4-any", "toolhive#2023", "bind4", |_| {
         Ok(TcpListener::bind("0.0.0.0:0").map(|_| String::new())?)
     }),
-    inet("bind4-loopback", "toolhive#2023", "bind", |_| {
+    inet("bind4-loopback", "toolhive#2023", "bind4", |_| {
         Ok(TcpListener::bind("127.0.0.1:0").map(|_| String::new())?)
     }),
-    inet("bind6-any", "toolhive#2023", "bind", |_| {
+    inet("bind6-any", "toolhive#2023", "bind6", |_| {
         Ok(TcpListener::bind("[::]:0").map(|_| String::new())?)
     }),
-    inet("bind-udp", "toolhive#2023", "bind", |_| {
+    inet("bind-udp", "toolhive#2023", "bind4", |_| {
         Ok(UdpSocket::bind("0.0.0.0:0").map(|_| String::new())?)
     }),
-    probe("listen-unbound", "toolhive#2023", |_| {
+    probe("listen-unbound", "toolhive#2023", |a| {
+        // Without a bind no program of the kernel is asked: it must be a network that nobody else is in.
         let socket = open(libc::AF_INET, libc::SOCK_STREAM, 0)?;
-        done(call!(SYS_listen, socket, 1))
+        call!(SYS_listen, socket, 1)?;
+        let network: u64 = a.number("net_ns")?;
+        if std::os::unix::fs::MetadataExt::ino(&std::fs::metadata("/proc/self/ns/net")?) == network {
+            return Ok(String::from("listens in the host's network"));
+        }
+        Err(Failure::Word("own-network", String::new()))
     })
-    .refused(&["EPERM", "EACCES"]),
+    .refused(&["EPERM", "EACCES", "own-network"]),
     probe("raw-icmp", "raw ICMP", |_| {
         done(call!(
             SYS_socket,
@@ -221,7 +227,8 @@ pub(crate) const PROBES: &[Probe] = &[
         UnixStream::connect(a.path("unix_root")?)?;
         Ok(String::new())
     })
-    .refused(&["EPERM", "EACCES"]),
+    .refused(&["EPERM", "EACCES"])
+    .record("unix_connect", "cgroup-bpf"),
     probe("unix-in-root-dgram", "nono#781", |a| {
         Ok(UnixDatagram::unbound()?
             .send_to(b"x", a.path("unix_root_dgram")?)?

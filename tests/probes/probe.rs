@@ -11,7 +11,7 @@ use std::{
 use nix::{
     errno::Errno,
     sys::{
-        resource::{Resource, setrlimit},
+        resource::{Resource, getrlimit, setrlimit},
         signal::Signal,
         wait::{WaitStatus, waitpid},
     },
@@ -185,7 +185,10 @@ fn line(probe: &Probe, answer: &Answer) -> Value {
     }
 }
 
-/// Runs the probe in a child with ten seconds to live: what it breaks dies with it, and a kill is an answer.
+/// Seconds a probe may take: making ten thousand files on a busy disk is the longest.
+const LIFE: u32 = 60;
+
+/// Runs the probe in a child with so long to live: what it breaks dies with it, and a kill is an answer.
 pub(crate) fn isolated(probe: &Probe, args: &Args) -> Value {
     match fork_and_read(probe, args) {
         Ok(value) => value,
@@ -225,8 +228,10 @@ fn fork_and_read(probe: &Probe, args: &Args) -> io::Result<Value> {
 
 fn child(probe: &Probe, args: &Args, to: OwnedFd) -> ! {
     // No core files of the probes that are killed; refused inside, where it is set already.
-    setrlimit(Resource::RLIMIT_CORE, 0, 0).ok();
-    nix::unistd::alarm::set(10);
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_CORE) {
+        setrlimit(Resource::RLIMIT_CORE, 0, most).ok();
+    }
+    nix::unistd::alarm::set(LIFE);
     let text = line(probe, &(probe.run)(args)).to_string();
     drop(std::fs::File::from(to).write_all(text.as_bytes()));
     // SAFETY: ends this process at once; no destructor of the parent's copies may run here.

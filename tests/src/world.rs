@@ -67,6 +67,7 @@ impl World {
         let cgroup = TempCgroup::new().ok();
         let mut common = neighbour.names.clone();
         let tmp = fs::metadata("/tmp")?;
+        let network = fs::metadata("/proc/self/ns/net")?;
         let host = fs::read_to_string("/proc/sys/kernel/hostname")?.trim().to_owned();
         common.extend([
             ("planted".to_owned(), PLANTED.to_owned()),
@@ -75,11 +76,15 @@ impl World {
             ("tmp_dev".to_owned(), tmp.dev().to_string()),
             ("tmp_ino".to_owned(), tmp.ino().to_string()),
             ("host_name".to_owned(), host),
+            ("net_ns".to_owned(), network.ino().to_string()),
             // Outside, this process stands in for the sandbox's pid 1: root's, and not a child's to read.
             ("first".to_owned(), std::process::id().to_string()),
         ]);
         if let Some(cgroup) = &cgroup {
             common.insert("cgroup".into(), cgroup.path().display().to_string());
+        }
+        if let Some(account) = User::another_of_the_host(&user)? {
+            common.insert("account".into(), account);
         }
         if let Some(interface) = first_interface() {
             common.insert("interface".into(), interface);

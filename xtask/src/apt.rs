@@ -14,7 +14,7 @@ const REFRESH: Duration = Duration::from_secs(24 * 3600);
 pub(crate) fn ensure_programs(wanted: &[(&str, &str)]) -> Result<()> {
     let missing: Vec<&str> = wanted
         .iter()
-        .filter(|(program, _)| !in_path(program))
+        .filter(|(program, _)| self::program(program).is_none())
         .map(|(_, package)| *package)
         .collect();
     if missing.is_empty() {
@@ -24,12 +24,14 @@ pub(crate) fn ensure_programs(wanted: &[(&str, &str)]) -> Result<()> {
     }
 }
 
-pub(crate) fn in_path(program: &str) -> bool {
+/// Where a program is; also where only root's `PATH` leads.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     std::env::split_paths(&path)
         .chain(system)
-        .any(|dir| dir.join(program).is_file())
+        .map(|dir| dir.join(name))
+        .find(|path| path.is_file())
 }
 
 /// Installs packages from the machine's own sources.

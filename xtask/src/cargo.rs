@@ -16,7 +16,9 @@ pub(crate) fn command() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in std::env::vars_os() {
         let ours = name.to_str().is_some_and(|name| {
-            name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "CARGO_CRATE_NAME"
+            name.starts_with("CARGO_PKG_")
+                || name.starts_with("CARGO_MANIFEST_")
+                || name == "CARGO_CRATE_NAME"
         });
         if ours {
             command.env_remove(name);
@@ -34,11 +36,12 @@ pub(crate) fn agent(features: &[&str]) -> Result<PathBuf> {
     if !features.is_empty() {
         build.arg("--features").arg(features.join(","));
     }
-    let done = build
-        .stderr(Stdio::inherit())
-        .output()
-        .context("start `cargo`")?;
-    ensure!(done.status.success(), "build the agent: `cargo` ended with {}", done.status);
+    let done = build.stderr(Stdio::inherit()).output().context("start `cargo`")?;
+    ensure!(
+        done.status.success(),
+        "build the agent: `cargo` ended with {}",
+        done.status
+    );
     String::from_utf8_lossy(&done.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())

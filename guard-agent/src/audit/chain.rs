@@ -3,7 +3,7 @@
 //! A line is the RFC 8785 form of the record without `hash`, with `hash` set in as its last member.
 //! So every byte of it is either hashed or fixed, and one flipped byte cannot pass.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, io, str::FromStr};
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::{
+    canonical,
     checkpoint::Checkpoint,
     error::AuditError,
     record::{Body, Origin, Seq, Stamp},
@@ -107,8 +108,10 @@ pub(super) struct Unhashed<'a> {
 impl Unhashed<'_> {
     /// The line, newline included, and the record's hash.
     pub(super) fn encode(&self) -> Result<(Vec<u8>, Digest), AuditError> {
-        let mut line =
-            serde_json_canonicalizer::to_vec(self).map_err(|error| AuditError::Encode(error.to_string()))?;
+        let mut line = serde_json::to_value(self)
+            .map_err(io::Error::from)
+            .and_then(|value| canonical::to_vec(&value))
+            .map_err(|error| AuditError::Encode(error.to_string()))?;
         let hash = Digest::of(&[&line]);
         line.pop(); // the closing brace
         line.extend_from_slice(HASH_MEMBER);
@@ -198,7 +201,7 @@ pub(super) fn strict(line: &[u8]) -> Result<Head, LineError> {
         return Err(LineError::NotCanonical);
     };
     members.remove("hash");
-    let canonical = serde_json_canonicalizer::to_vec(&members).map_err(|_| LineError::NotCanonical)?;
+    let canonical = canonical::object_to_vec(&members).map_err(|_| LineError::NotCanonical)?;
     if canonical.strip_suffix(b"}") == Some(body) {
         Ok(head)
     } else {

@@ -45,7 +45,14 @@ impl AuditDir {
             .recursive(true)
             .mode(0o700)
             .create(path)
-            .map_err(|error| AuditError::io("create audit directory", path, error))?;
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => AuditError::directory(
+                    path,
+                    "it, or something on the way to it, is no directory",
+                    "name a directory with `--audit`",
+                ),
+                _ => AuditError::io("create audit directory", path, error),
+            })?;
         let fd = open(path, DIRECTORY | OFlag::O_NOFOLLOW, Mode::empty()).map_err(|errno| match errno {
             Errno::ELOOP | Errno::ENOTDIR => AuditError::directory(
                 path,

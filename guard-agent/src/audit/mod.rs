@@ -4,6 +4,7 @@
 //! The file format is a contract, written down in `docs/audit.md`.
 
 mod body;
+mod canonical;
 mod chain;
 mod checkpoint;
 mod dir;

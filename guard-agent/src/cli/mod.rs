@@ -9,7 +9,7 @@ mod warden;
 
 use std::ffi::OsString;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, error::ErrorKind};
 
 use crate::{
     exit::ExitStatus,
@@ -20,7 +20,7 @@ use crate::{
 
 /// Runs local MCP servers in a sandbox that the kernel enforces, with an audit trail.
 #[derive(Debug, Parser)]
-#[command(name = "guard-agent", version, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "guard-agent", version = crate::VERSION, propagate_version = true, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -43,6 +43,8 @@ enum Command {
 /// The whole program: role, arguments, work, exit status.
 pub fn main() -> ExitStatus {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    // Every role waits for children of its own. It cannot fail, and nothing can be said yet if it does.
+    let _ = crate::sys::signals::reset_children();
     // Roles that only our own processes start, without a command line to parse.
     match arguments.first().and_then(|name| name.to_str()) {
         Some(init::ROLE) => return init::main(),
@@ -52,6 +54,9 @@ pub fn main() -> ExitStatus {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
+            if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+                return report(&misunderstood(&error));
+            }
             let _ = error.print();
             return if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Ok };
         }
@@ -63,6 +68,29 @@ pub fn main() -> ExitStatus {
         Command::Resolve => resolve::main(),
     };
     result.unwrap_or_else(|refusal| report(&refusal))
+}
+
+/// The parser's error in the shape of all others: one line of what, one of why, one of what to do.
+fn misunderstood(error: &clap::Error) -> Refusal {
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let mut paragraphs = text.split("\n\n");
+    let line = |paragraph: &str| {
+        let words: Vec<&str> = paragraph.split_whitespace().collect();
+        crate::config::shown(words.join(" ").replace('\'', "`"))
+    };
+    let why = line(paragraphs.next().unwrap_or_default());
+    // How to force a value through is not what somebody needs who mistyped a flag.
+    let tip = paragraphs
+        .flat_map(str::lines)
+        .filter_map(|tip| tip.trim().strip_prefix("tip: "))
+        .find(|tip| !tip.starts_with("to pass "))
+        .map_or_else(String::new, |tip| format!("{}; ", line(tip)));
+    Refusal::usage(
+        "cannot understand the command line",
+        why,
+        format!("{tip}add `--help` to the command to see what it takes"),
+    )
 }
 
 fn report(refusal: &Refusal) -> ExitStatus {

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    io::{self, BufWriter, StdoutLock, Write as _},
+    io::{self, BufWriter, Write},
 };
 
 use crate::{exit::ExitStatus, refusal::Refusal};
@@ -41,13 +41,17 @@ impl From<Stop> for Refusal {
 
 /// Standard output, buffered until `flush`.
 pub struct Out {
-    writer: BufWriter<StdoutLock<'static>>,
+    writer: BufWriter<Box<dyn Write>>,
 }
 
 impl Out {
     pub fn new() -> Self {
+        Self::to(io::stdout().lock())
+    }
+
+    fn to(writer: impl Write + 'static) -> Self {
         Self {
-            writer: BufWriter::new(io::stdout().lock()),
+            writer: BufWriter::new(Box::new(writer)),
         }
     }
 
@@ -77,9 +81,53 @@ pub fn with(
     status: ExitStatus,
     write: impl FnOnce(&mut Out) -> Result<(), Stop>,
 ) -> Result<ExitStatus, Refusal> {
-    let mut out = Out::new();
+    finish(Out::new(), status, write)
+}
+
+fn finish(
+    mut out: Out,
+    status: ExitStatus,
+    write: impl FnOnce(&mut Out) -> Result<(), Stop>,
+) -> Result<ExitStatus, Refusal> {
     match write(&mut out).and_then(|()| out.flush()) {
         Ok(()) | Err(Stop::ReaderGone) => Ok(status),
         Err(stop) => Err(stop.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn many_lines(out: &mut Out) -> Result<(), Stop> {
+        (0..100_000).try_for_each(|number| out.line(number))
+    }
+
+    #[test]
+    fn a_reader_that_leaves_does_not_change_the_status() {
+        for status in [ExitStatus::Ok, ExitStatus::Failed] {
+            let (reader, writer) = io::pipe().unwrap();
+            drop(reader);
+            assert_eq!(finish(Out::to(writer), status, many_lines), Ok(status));
+        }
+    }
+
+    #[test]
+    fn a_full_disk_behind_the_output_is_an_error() {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let refusal = finish(Out::to(full), ExitStatus::Ok, |out| out.line("x")).unwrap_err();
+        assert_eq!(refusal.exit, ExitStatus::Internal);
+        assert!(refusal.why.contains("No space left"), "{refusal}");
+    }
+
+    #[test]
+    fn json_is_one_object_a_line() {
+        let (reader, writer) = io::pipe().unwrap();
+        let status = finish(Out::to(writer), ExitStatus::Ok, |out| {
+            out.json(&serde_json::json!({"a": "b\nc"}))?;
+            out.line("end")
+        });
+        assert_eq!(status, Ok(ExitStatus::Ok));
+        assert_eq!(io::read_to_string(reader).unwrap(), "{\"a\":\"b\\nc\"}\nend\n");
     }
 }

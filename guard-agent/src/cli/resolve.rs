@@ -50,16 +50,20 @@ pub(super) fn ask(question: &Question) -> Answer {
     serde_json::from_slice::<Answer>(&output.stdout).map_err(failed)?
 }
 
-/// The resolver's side.
+/// The resolver's side. Whatever goes wrong is its answer: the asker tells the person, once.
 pub(super) fn main() -> Result<ExitStatus, Refusal> {
+    let answer: Answer = answer();
+    let text = serde_json::to_vec(&answer).map_err(failed)?;
+    io::stdout().write_all(&text).map_err(failed)?;
+    Ok(ExitStatus::Ok)
+}
+
+fn answer() -> Answer {
     let mut text = Vec::new();
     io::stdin().take(4 << 20).read_to_end(&mut text).map_err(failed)?;
     let question: Question = serde_json::from_slice(&text).map_err(failed)?;
     process::drop_bounding_set().map_err(failed)?;
     process::set_ids(question.ids.uid, question.ids.gid, &question.ids.groups).map_err(failed)?;
     process::no_new_privileges().map_err(failed)?;
-    let answer: Answer = runtime::resolve(&question.ask);
-    let text = serde_json::to_vec(&answer).map_err(failed)?;
-    io::stdout().write_all(&text).map_err(failed)?;
-    Ok(ExitStatus::Ok)
+    runtime::resolve(&question.ask)
 }

@@ -1,5 +1,9 @@
 //! `run`: from the command line to a running, contained server; then this process is its gateway.
 
+use std::os::unix::fs::MetadataExt as _;
+
+use caps::{CapSet, Capability};
+
 use super::{
     resolve::{self, Question},
     run_args::RunArgs,
@@ -25,6 +29,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
             "start it as root, for instance `sudo guard-agent run …`: the server itself then runs as you",
         ));
     }
+    enough_rights(&plan.server)?;
     let runtime = resolve::ask(&question(&plan))?;
     let environment = environment::build(&plan, &runtime, &plan.user, std::env::vars_os());
     let (name, state) = (plan.server.clone(), plan.state.clone());
@@ -32,6 +37,43 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
     let connection = connect::launch(&state, request)?;
     warn(&name, &connection.launched);
     gateway::run(connection.channel, &connection.launched, &name, connection.pipes)
+}
+
+/// What the roles of one launch use of root's rights, and for what. `CAP_SYS_ADMIN` includes `CAP_BPF`.
+const NEEDED: [(Capability, &str); 7] = [
+    (Capability::CAP_SYS_ADMIN, "namespaces, mounts and eBPF programs"),
+    (Capability::CAP_NET_ADMIN, "eBPF programs on a cgroup"),
+    (Capability::CAP_SETUID, "the server's uid"),
+    (Capability::CAP_SETGID, "the server's groups"),
+    (Capability::CAP_SETPCAP, "giving all rights up"),
+    (Capability::CAP_SYS_PTRACE, "the look at the sandbox from outside"),
+    (Capability::CAP_MKNOD, "the sandbox's own `/dev/null`"),
+];
+
+/// The kernel's fixed number (`USER_NS_INIT_INO`).
+const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
+
+/// Root in a container or a service may lack some: said before anything begins.
+fn enough_rights(server: &str) -> Result<(), Refusal> {
+    let what = || format!("cannot contain `{server}`");
+    let hint = "start it as root with all capabilities (look at `CapabilityBoundingSet=` of the service, or the container's)";
+    let user_namespace = std::fs::metadata("/proc/self/ns/user");
+    if user_namespace.is_ok_and(|namespace| namespace.ino() != INITIAL_USER_NAMESPACE) {
+        return Err(Refusal::not_enforced(
+            what(),
+            "this root is root of a user namespace only, and the kernel gives that no cgroups and eBPF programs",
+            "start it as root of the machine itself",
+        ));
+    }
+    let has = caps::read(None, CapSet::Effective)
+        .map_err(|error| Refusal::internal(what(), format!("cannot read this process's capabilities: {error}"), "mount `/proc`"))?;
+    match NEEDED.iter().find(|(capability, _)| !has.contains(capability)) {
+        None => Ok(()),
+        Some((capability, needed_for)) => {
+            let why = format!("this root lacks {capability}, which is needed for {needed_for}");
+            Err(Refusal::not_enforced(what(), why, hint))
+        }
+    }
 }
 
 /// Said at every launch: what a person would otherwise believe.
@@ -59,7 +101,7 @@ fn question(plan: &RunPlan) -> Question {
             path: octets(config::env::PATH.get().unwrap_or_else(|| environment::DEFAULT_PATH.into())),
             directory: plan.directory.clone(),
             environment: LOOKUPS.iter().filter_map(value).collect(),
-            roots: plan.roots.iter().map(|root| (root.path.to_path_buf(), root.rights)).collect(),
+            roots: plan.roots.iter().map(|root| (root.path.clone(), root.rights)).collect(),
         },
     }
 }

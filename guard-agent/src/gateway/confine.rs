@@ -1,7 +1,10 @@
 //! The gateway gives up everything before it reads a byte of the client.
 
+use std::io;
+
 use crate::{
     confine::{ConfineError, landlock, seccomp},
+    fault,
     refusal::{Refusal, chain},
     sys::process,
 };
@@ -14,17 +17,22 @@ fn failed(step: &str, cause: impl std::fmt::Display) -> Refusal {
     )
 }
 
+/// A named step: the fault point of the same name, then the work.
+fn step(name: &'static str, work: impl FnOnce() -> io::Result<()>) -> Result<(), Refusal> {
+    fault::point(name).and_then(|()| work()).map_err(|error| failed(name, error))
+}
+
 /// Takes the uid and gid `id`, which no account has, and forbids this process and all its threads files,
 /// network and programs. What it holds open is all it will ever have.
 pub fn confine(id: u32) -> Result<(), Refusal> {
-    process::drop_bounding_set().map_err(|error| failed("bounding-set", error))?;
-    process::set_ids(id, id, &[]).map_err(|error| failed("ids", error))?;
-    process::no_new_privileges().map_err(|error| failed("no-new-privileges", error))?;
-    process::not_dumpable().map_err(|error| failed("dumpable", error))?;
-    match landlock::restrict(&[], landlock::Settings { network: true }) {
+    step("gateway.bounding-set", process::drop_bounding_set)?;
+    step("gateway.ids", || process::set_ids(id, id, &[]))?;
+    step("gateway.no-new-privileges", process::no_new_privileges)?;
+    step("gateway.dumpable", process::not_dumpable)?;
+    step("gateway.landlock", || match landlock::restrict(&[], landlock::Settings { network: true }) {
         // Seccomp alone forbids every call that could open or connect.
-        Ok(_) | Err(ConfineError::LandlockMissing(_)) => {}
-        Err(error) => return Err(failed("landlock", chain(&error))),
-    }
-    seccomp::install_gateway().map_err(|error| failed("seccomp", chain(&error)))
+        Ok(_) | Err(ConfineError::LandlockMissing(_)) => Ok(()),
+        Err(error) => Err(io::Error::other(chain(&error))),
+    })?;
+    step("gateway.seccomp", || seccomp::install_gateway().map_err(|error| io::Error::other(chain(&error))))
 }

@@ -93,7 +93,7 @@ pub(super) fn apply(
             private_ipc: true,
         };
     let filters = step("init.seccomp-compile", "", || seccomp::ChildFilters::reporting(&options).map_err(confine))?;
-    step("init.landlock", "", || restrict(&setup, &rules, &mut confinement))?;
+    step("init.landlock", "", || restrict(&rules, &mut confinement))?;
     drop(rules);
     let listener = step("init.seccomp", "", || filters.install().map_err(confine))?;
     channel
@@ -109,8 +109,8 @@ fn confine(error: ConfineError) -> io::Error {
     io::Error::other(crate::refusal::chain(&error))
 }
 
-/// Landlock, with what came of it; a kernel without it is accepted only when the operator said so.
-fn restrict(setup: &Setup, rules: &[(OwnedFd, Access)], confinement: &mut Confinement) -> io::Result<()> {
+/// Landlock, with what came of it. Without it the warden decides, before the release: it knows what is required.
+fn restrict(rules: &[(OwnedFd, Access)], confinement: &mut Confinement) -> io::Result<()> {
     let rules: Vec<PathRule<'_>> = rules.iter().map(|(object, access)| PathRule::fd(object.as_fd(), *access)).collect();
     // Connections are left to the cgroup programs, which see and report the address.
     match landlock::restrict(&rules, landlock::Settings { network: false }) {
@@ -121,7 +121,11 @@ fn restrict(setup: &Setup, rules: &[(OwnedFd, Access)], confinement: &mut Confin
                 state.missing.iter().map(|missing| format!("{} needs Landlock ABI {}: {}", missing.what, missing.since, missing.why)).collect();
             Ok(())
         }
-        Err(ConfineError::LandlockMissing(_)) if setup.allow_unenforced => Ok(()),
+        Err(error @ ConfineError::LandlockMissing(_)) => {
+            confinement.landlock_abi = 0;
+            confinement.landlock_missing = vec![crate::refusal::chain(&error)];
+            Ok(())
+        }
         Err(error) => Err(confine(error)),
     }
 }

@@ -41,8 +41,6 @@ pub struct Setup {
     pub directories: Vec<Octets>,
     /// Whether the kernel's cgroup hooks see unix sockets; without them seccomp refuses to make any.
     pub unix_sockets: bool,
-    /// Launch even where a layer is missing.
-    pub allow_unenforced: bool,
 }
 
 /// Warden → init.

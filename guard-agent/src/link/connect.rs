@@ -1,8 +1,9 @@
 //! The client's side: find the warden of a state directory, start it when there is none, ask for a launch.
 
 use std::{
+    fs,
     io::{self, Read as _},
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::fs::MetadataExt as _},
     path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -63,7 +64,7 @@ fn greet(directory: &Path) -> Result<Channel, Refusal> {
     let end = Instant::now() + LIMIT;
     loop {
         match connect(&directory.join(SOCKET)) {
-            Ok(channel) => match hello(&channel) {
+            Ok((channel, warden)) => match same_files(warden).and_then(|()| hello(&channel)) {
                 Ok(()) => return Ok(channel),
                 // It left between accepting us and hearing us.
                 Err(Greeting::Gone) => {}
@@ -81,15 +82,37 @@ fn greet(directory: &Path) -> Result<Channel, Refusal> {
     }
 }
 
-fn connect(path: &Path) -> io::Result<Channel> {
+/// The channel, and the warden's pid.
+fn connect(path: &Path) -> io::Result<(Channel, i32)> {
     use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
     let socket = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
     connect(std::os::fd::AsRawFd::as_raw_fd(&socket), &UnixAddr::new(path)?)?;
     // Only root can have made it in a directory that only root may write; looked at all the same.
-    if sys::seqpacket::peer(&socket)?.uid() != nix::unistd::geteuid().as_raw() {
+    let peer = sys::seqpacket::peer(&socket)?;
+    if peer.uid() != nix::unistd::geteuid().as_raw() {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the warden's socket belongs to another user"));
     }
-    Channel::new(socket)
+    Ok((Channel::new(socket)?, peer.pid()))
+}
+
+/// A warden in another mount namespace would open the paths of this command line elsewhere: other files by the
+/// same names.
+fn same_files(warden: i32) -> Result<(), Greeting> {
+    let namespace = |process: &str| fs::metadata(format!("/proc/{process}/ns/mnt")).map(|meta| (meta.dev(), meta.ino()));
+    let refuse = |why: String| {
+        Err(Greeting::Refused(Refusal::usage(
+            "cannot use the running warden",
+            why,
+            "give this run a state directory of its own with `--state`, or start it where the warden was started",
+        )))
+    };
+    match (namespace("self"), namespace(&warden.to_string())) {
+        (Ok(ours), Ok(theirs)) if ours == theirs => Ok(()),
+        (Ok(_), Ok(_)) => refuse("it is in another mount namespace, where the same paths are other files".to_owned()),
+        // A warden of another pid namespace has no pid here: that is no answer of one that has just left.
+        (_, Err(error)) if warden != 0 && error.kind() == io::ErrorKind::NotFound => Err(Greeting::Gone),
+        (Err(error), _) | (_, Err(error)) => refuse(format!("cannot tell whether it is in the same mount namespace: {error}")),
+    }
 }
 
 enum Greeting {
@@ -139,6 +162,8 @@ fn start(directory: &Path) -> Result<(), Refusal> {
         stdout.take(64 << 10).read_to_string(&mut word).map_err(|error| failed(error.to_string()))?;
     }
     match word.trim() {
+        // Another one has the directory, or clears it up. Ours ends now; nobody else fetches its status.
+        state::TAKEN => child.wait().map(drop).map_err(|error| failed(error.to_string())),
         "" if word.ends_with('\n') => Ok(()),
         "" => {
             let status = child.wait().map_err(|error| failed(error.to_string()))?;

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::config::rights::Rights;
+use crate::{config::rights::Rights, octets::Octets};
 
 use super::{
     Grant, Link,
@@ -153,7 +153,7 @@ impl Collector {
     }
 
     /// Grants and links in path order, without those that another one or a root already gives.
-    pub(super) fn finish(self, roots: &[(PathBuf, Rights)]) -> (Vec<Grant>, Vec<Link>, Vec<String>) {
+    pub(super) fn finish(self, roots: &[(Octets, Rights)]) -> (Vec<Grant>, Vec<Link>, Vec<String>) {
         let covered = |path: &Path, need: &Need| {
             !need.exec
                 && path
@@ -176,7 +176,9 @@ impl Collector {
         let links = self
             .links
             .iter()
-            .filter(|(path, _)| !self.covers(path) && !roots.iter().any(|(root, _)| path.starts_with(root)))
+            .filter(|(path, _)| {
+                !self.covers(path) && !roots.iter().any(|(root, _)| path.starts_with(root.as_path()))
+            })
             .map(|(path, target)| Link {
                 path: path.as_path().into(),
                 target: target.as_path().into(),

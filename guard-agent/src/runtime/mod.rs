@@ -3,7 +3,7 @@
 //! [`resolve`] only reads. It runs in a short-lived process that already has the target user's
 //! credentials, so that what it cannot reach is exactly what the server could not reach either.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -92,7 +92,7 @@ pub struct Ask {
     /// Values of the names in [`LOOKUPS`], as far as the caller has them.
     pub environment: BTreeMap<String, Octets>,
     /// The roots of this launch: links inside them exist already.
-    pub roots: Vec<(PathBuf, Rights)>,
+    pub roots: Vec<(Octets, Rights)>,
 }
 
 /// Environment variables that decide what a runtime loads: the caller of [`resolve`] passes their values on.

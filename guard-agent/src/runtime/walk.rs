@@ -78,6 +78,8 @@ pub(super) fn follow(path: &Path) -> Result<Found, Lost> {
     let mut metadata = None;
     let mut links = Vec::new();
     let mut rest: VecDeque<OsString> = VecDeque::new();
+    // How many components follow the last link: what is missing beyond its target does not make it dangle.
+    let mut behind_link = usize::MAX;
     push_front(&mut rest, path);
     while let Some(name) = rest.pop_front() {
         if name == ".." {
@@ -86,7 +88,10 @@ pub(super) fn follow(path: &Path) -> Result<Found, Lost> {
             continue;
         }
         let next = current.join(&name);
-        let meta = fs::symlink_metadata(&next).map_err(|error| lost(&current, &next, error, &links))?;
+        let meta = fs::symlink_metadata(&next).map_err(|error| {
+            let link = links.last().filter(|_| rest.len() >= behind_link);
+            lost(&current, &next, error, link)
+        })?;
         if !meta.is_symlink() {
             current = next;
             metadata = Some(meta);
@@ -103,12 +108,13 @@ pub(super) fn follow(path: &Path) -> Result<Found, Lost> {
             current = PathBuf::from("/");
             metadata = None;
         }
+        behind_link = rest.len();
         push_front(&mut rest, &target);
         links.push((next, target));
     }
     let metadata = match metadata {
         Some(metadata) => metadata,
-        None => fs::symlink_metadata(&current).map_err(|error| lost(&current, &current, error, &links))?,
+        None => fs::symlink_metadata(&current).map_err(|error| lost(&current, &current, error, None))?,
     };
     Ok(Found {
         real: current,
@@ -127,9 +133,9 @@ fn push_front(rest: &mut VecDeque<OsString>, path: &Path) {
     }
 }
 
-fn lost(directory: &Path, path: &Path, error: io::Error, links: &[(PathBuf, PathBuf)]) -> Lost {
+fn lost(directory: &Path, path: &Path, error: io::Error, link: Option<&(PathBuf, PathBuf)>) -> Lost {
     match error.kind() {
-        io::ErrorKind::NotFound => match links.last() {
+        io::ErrorKind::NotFound => match link {
             Some((link, target)) => Lost::Dangling(show(link), show(target)),
             None => Lost::Missing(show(path)),
         },

@@ -7,16 +7,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{refusal::Refusal, sys};
+use crate::{config::shown, refusal::Refusal, sys};
 
 pub const SOCKET: &str = "warden.sock";
+/// What a warden says on its stdout that found the directory taken. The one that is ready says nothing.
+pub const TAKEN: &str = "taken";
 const LOCK: &str = "warden.lock";
 pub const LOG: &str = "warden.log";
+/// `sun_path`, without the zero byte at its end.
+const MAX_SOCKET_PATH: usize = 107;
 const SCAFFOLD: &str = "scaffold";
 
 fn refuse(state: &Path, why: impl Into<String>) -> Refusal {
     Refusal::usage(
-        format!("cannot use state directory `{}`", state.display()),
+        format!("cannot use state directory `{}`", shown(state)),
         why,
         "name a directory that only root may write with `--state`",
     )
@@ -26,10 +30,21 @@ fn refuse(state: &Path, why: impl Into<String>) -> Refusal {
 pub fn prepare(state: &Path) -> Result<PathBuf, Refusal> {
     let failed = |error: io::Error| refuse(state, error.to_string());
     match DirBuilder::new().mode(0o700).create(state) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(Refusal::usage(
+                format!("cannot use state directory `{}`", shown(state)),
+                "the directory it would lie in does not exist",
+                "create that, or name another directory with `--state`",
+            ));
+        }
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
         _ => {}
     }
     let meta = fs::symlink_metadata(state).map_err(failed)?;
+    if meta.is_symlink() {
+        // Whoever may write the directory of the link decides where it leads.
+        return Err(refuse(state, "it is a symbolic link"));
+    }
     if !meta.is_dir() {
         return Err(refuse(state, "it is not a directory"));
     }
@@ -40,6 +55,13 @@ pub fn prepare(state: &Path) -> Result<PathBuf, Refusal> {
         return Err(refuse(state, format!("others may write it (mode {:04o})", meta.mode() & 0o7777)));
     }
     let real = fs::canonicalize(state).map_err(failed)?;
+    if real.as_os_str().len() + 1 + SOCKET.len() > MAX_SOCKET_PATH {
+        return Err(Refusal::usage(
+            format!("cannot use state directory `{}`", shown(state)),
+            format!("with `/{SOCKET}` its path is longer than the {MAX_SOCKET_PATH} bytes a socket's may have"),
+            "name one with a shorter path with `--state`",
+        ));
+    }
     match DirBuilder::new().mode(0o700).create(real.join(SCAFFOLD)) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
         _ => {}

@@ -6,6 +6,7 @@ use std::{fs, io, path::Path, time::Duration};
 use super::{cgroup, registry};
 use crate::{
     audit::{Body, Exit, Gap, GapKind, Options, Origin, Trail},
+    fault,
     refusal::chain,
 };
 
@@ -17,6 +18,9 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Returns how many sandboxes there were.
 pub fn sweep(state: &Path, cause: &str) -> io::Result<usize> {
     let parent = cgroup::parent_path(state).ok();
+    if parent.as_ref().is_some_and(|parent| parent.exists()) {
+        fault::point("sweep.kill")?;
+    }
     // Every cgroup below ours, whether or not its entry survived.
     if let Some(parent) = &parent
         && let Ok(listing) = fs::read_dir(parent)
@@ -52,6 +56,7 @@ fn record(entry: &registry::Entry, cause: &str) -> Result<(), String> {
     if !entry.launched {
         return Ok(());
     }
+    fault::point("sweep.record").map_err(|error| error.to_string())?;
     let mut trail =
         Trail::open(entry.audit.as_path(), Options::default()).map_err(|error| chain(&error))?;
     let now = jiff::Timestamp::now().as_microsecond();

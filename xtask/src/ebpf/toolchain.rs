@@ -152,7 +152,9 @@ fn install_linker() -> Result<()> {
             "--force",
         ])
         .args(["--no-default-features", "--features", "llvm-22"])
+        // One is for its bindings, the other for its own linking.
         .env("LLVM_SYS_221_PREFIX", LLVM)
+        .env("LLVM_PREFIX", LLVM)
         .status()
         .context("cannot run `cargo install bpf-linker`")?;
     ensure!(status.success(), "installing bpf-linker failed ({status})");

@@ -119,7 +119,7 @@ mod tests {
         for (source, left) in [
             ("a // unsafe\nb", "a          \nb"),
             ("a /* x /* y */ \n z */ b", "a              \n      b"),
-            (r#"f("un\"safe") g"#, "f(           ) g"),
+            (r#"f("un\"safe") g"#, "f(          ) g"),
             ("f(r#\"a\"b\"#) g", "f(        ) g"),
             ("var\"x\"", "var   "),
             ("c == '\"' || d", "c ==     || d"),

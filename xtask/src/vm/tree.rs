@@ -313,6 +313,26 @@ mod tests {
     }
 
     #[test]
+    fn a_dynamic_program_brings_its_loader_and_libraries() {
+        let mut tree = Tree::default();
+        tree.elf(Path::new("/usr/bin/dpkg-deb")).unwrap();
+        let has = |text: &str| {
+            tree.entries().any(|(path, entry)| {
+                matches!(entry.kind, Kind::File(_)) && path.to_string_lossy().contains(text)
+            })
+        };
+        for part in [
+            "/usr/bin/dpkg-deb",
+            "/ld-linux-x86-64.so.",
+            "/libc.so.",
+            "/libz.so.",
+        ] {
+            assert!(has(part), "no `{part}`");
+        }
+        assert!(matches!(&tree.entries[Path::new("/lib64")].kind, Kind::Link(_)));
+    }
+
+    #[test]
     fn the_key_changes_with_a_file() {
         let dir = tempfile::tempdir().unwrap();
         let source = dir.path().join("file");

@@ -63,7 +63,7 @@ fn every_flipped_byte_is_found_in_its_record() {
         checkpoint_every_records: 2,
         ..Options::default()
     };
-    let chain = chain_of(options, 6);
+    let chain = chain_of(options, 9);
     assert!(chain.clean.len() >= 3);
     good(&chain.place.dir);
     for (segment, (path, clean)) in chain.clean.iter().enumerate() {
@@ -149,6 +149,60 @@ fn segments_swapped_removed_or_cut() {
     assert_eq!(
         (bad.segment.as_str(), bad.line, bad.reason),
         ("000002.jsonl", 1, Reason::WrongSeq)
+    );
+}
+
+/// One record rewritten with a right hash, nothing else: the one after it no longer hangs on it.
+#[test]
+fn a_rehashed_record_is_found_by_the_next_one() {
+    let chain = chain();
+    let change = |lines: &mut Vec<String>| {
+        let record: Record = serde_json::from_str(&lines[2]).unwrap();
+        let Record {
+            v,
+            seq,
+            time,
+            origin,
+            prev,
+            ..
+        } = record;
+        let body = allow(666);
+        let unhashed = chain::Unhashed {
+            v,
+            seq,
+            time,
+            origin,
+            prev,
+            body: &body,
+        };
+        lines[2] = String::from_utf8(unhashed.encode().unwrap().0).unwrap();
+    };
+    let bad = chain.with_lines(0, change);
+    assert_eq!((bad.line, bad.seq, bad.reason), (4, Some(4), Reason::WrongPrev));
+    // The writer sees it too, where it looks: in the last segment.
+    let place = place();
+    closed(&place.dir, Options::default(), 6);
+    let path = segments(&place.dir).remove(0);
+    let mut lines: Vec<String> = fs::read_to_string(&path)
+        .unwrap()
+        .lines()
+        .map(|line| format!("{line}\n"))
+        .collect();
+    change(&mut lines);
+    fs::write(&path, lines.concat()).unwrap();
+    let error = Trail::open(&place.dir, Options::default())
+        .map(|_| ())
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            AuditError::Damaged {
+                line: 4,
+                seq: Some(4),
+                ..
+            }
+        ),
+        "{error}"
     );
 }
 

@@ -86,9 +86,9 @@ pub(super) fn allow_list(
 
 /// Puts the calls that the other program decides by argument before the list.
 ///
-/// The list is a chain of comparisons in the order of numbers: `openat` is behind 200 others, half a microsecond
-/// each time. Calls that pass whatever their arguments are never get here (the kernel keeps a bitmap of them), and
-/// jumps are relative, so instructions in front change nothing for the rest.
+/// The list is a chain of comparisons in the order of numbers: `openat` is behind 200 others, which took
+/// 0.7 µs of each call. Calls that pass whatever their arguments are never get here (the kernel keeps a bitmap of
+/// them), and jumps are relative, so instructions in front change nothing for the rest.
 fn with_fast_path(
     verdicts: &BTreeMap<u32, Verdict>,
     program: Vec<seccompiler::sock_filter>,

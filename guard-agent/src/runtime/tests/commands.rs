@@ -105,6 +105,26 @@ fn the_first_closed_directory_is_named() {
 }
 
 #[test]
+fn question_and_answer_survive_the_way_between_processes() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let place = Place::new();
+    let name = std::ffi::OsStr::from_bytes(b"ser\xffver");
+    let program = place.elf("bin/server");
+    fs::rename(&program, place.at("bin").join(name)).unwrap();
+    let mut ask = place.ask(&["x"]);
+    ask.command = vec![name.into()];
+    ask.roots = vec![(place.at("bin").join(name).into(), Rights::R)];
+    let ask: crate::runtime::Ask = serde_json::from_str(&serde_json::to_string(&ask).unwrap()).unwrap();
+    let runtime = resolved(&ask);
+    assert_eq!(runtime.argv, [name.into()]);
+    let json = serde_json::to_string(&runtime).unwrap();
+    assert_eq!(
+        serde_json::from_str::<crate::runtime::Runtime>(&json).unwrap(),
+        runtime
+    );
+}
+
+#[test]
 fn every_link_on_the_way_is_kept_and_grants_are_real() {
     let place = Place::new();
     let program = place.elf("versions/v2/bin/server");
@@ -120,7 +140,7 @@ fn every_link_on_the_way_is_kept_and_grants_are_real() {
         ]
     );
     let mut ask = place.ask(&["server"]);
-    ask.roots = vec![(place.at("bin"), Rights::R)];
+    ask.roots = vec![(place.at("bin").into(), Rights::R)];
     assert_eq!(
         linked(&resolved(&ask)).len(),
         1,

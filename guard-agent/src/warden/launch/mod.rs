@@ -318,7 +318,6 @@ fn setup(context: &Context, job: &Job, entries: &[Entry]) -> Setup {
         environment: request.environment.clone(),
         directories,
         unix_sockets: context.unix_hooks,
-        allow_unenforced: request.allow_unenforced,
     }
 }
 

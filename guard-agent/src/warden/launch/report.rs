@@ -62,12 +62,9 @@ pub fn facets(parked: &Parked, kernel: &KernelFacts) -> Facets {
     let landlock = |fs: &mut Enforcement| {
         if confinement.landlock_abi > 0 {
             fs.layers.push(Layer::Landlock);
-            for why in &confinement.landlock_missing {
-                fs.missing.push(Missing { layer: Layer::Landlock, why: why.clone() });
-            }
-        } else {
-            let why = "this kernel has no Landlock, or it is not among its active modules".to_owned();
-            fs.missing.push(Missing { layer: Layer::Landlock, why });
+        }
+        for why in &confinement.landlock_missing {
+            fs.missing.push(Missing { layer: Layer::Landlock, why: why.clone() });
         }
     };
     let with = |layers: &[Layer]| Enforcement { layers: layers.to_vec(), missing: Vec::new(), self_test: None };

@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::{
-    config::rights::Rights,
+    config::{rights::Rights, shown},
     link::message::Root,
     octets::Octets,
     refusal::Refusal,
@@ -127,7 +127,8 @@ pub fn open_root(root: &Root, uid: u32, reserved: &Reserved<'_>) -> Result<Opene
     })
 }
 
-/// ` (`/root` is mode 0700 of uid 0)`: the first ancestor that lets nobody else pass.
+/// ": `/root` is mode 0700 of uid 0": the first directory on the way that this user may not search, or the
+/// object itself when it may not be read.
 fn first_closed(path: &Path) -> String {
     let ancestors: Vec<&Path> = path.ancestors().collect();
     for ancestor in ancestors.into_iter().rev() {
@@ -135,10 +136,17 @@ fn first_closed(path: &Path) -> String {
             && meta.is_dir()
             && fs::symlink_metadata(ancestor.join(".")).is_err()
         {
-            return format!(": `{}` is mode {:04o} of uid {}", ancestor.display(), meta.mode() & 0o7777, meta.uid());
+            return closed(ancestor, &meta);
         }
     }
-    String::new()
+    match (fs::metadata(path), File::open(path)) {
+        (Ok(meta), Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => closed(path, &meta),
+        _ => String::new(),
+    }
+}
+
+fn closed(path: &Path, meta: &fs::Metadata) -> String {
+    format!(": `{}` is mode {:04o} of uid {}", shown(path), meta.mode() & 0o7777, meta.uid())
 }
 
 fn check_filesystem(object: impl AsFd) -> Result<(), String> {

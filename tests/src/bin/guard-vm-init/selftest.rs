@@ -43,8 +43,11 @@ fn report(result: Result<()>) -> ExitCode {
     }
 }
 
+type Check = (&'static str, fn() -> Result<()>);
+
 fn run_checks() -> ExitCode {
-    let checks: [(&str, fn() -> Result<()>); 8] = [
+    let checks: [Check; 9] = [
+        ("only root writes to `/`", root_folder),
         ("pivot_root works below the root the case sees", pivot_in_child),
         (
             "cgroup v2 gives memory, cpu and pids to children",
@@ -79,6 +82,12 @@ fn start(what: &str) -> Result<std::process::Child> {
         .arg(what)
         .spawn()
         .with_context(|| format!("start `{what}`"))
+}
+
+fn root_folder() -> Result<()> {
+    let mode = fs::metadata("/").context("stat `/`")?.permissions().mode() & 0o7777;
+    ensure!(mode == 0o755, "its mode is {mode:o}");
+    Ok(())
 }
 
 fn pivot_in_child() -> Result<()> {

@@ -1,0 +1,151 @@
+//! A failure injected at every step of a launch: the child never runs, the error names the step, nothing is left.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+use guard_tests::{
+    life::{
+        stage::{Done, Stage},
+        steps, trail,
+    },
+    programs,
+};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// What a failure at a step may and may not do.
+#[derive(Clone, Copy)]
+struct Expected {
+    /// Exit status of `run`.
+    code: i32,
+    /// The first line names the step; else the second does.
+    first_line: bool,
+    /// Whether the child may have run.
+    ran: bool,
+}
+
+const BEFORE: Expected = Expected { code: 4, first_line: true, ran: false };
+const WRITE: Expected = Expected { code: 4, first_line: false, ran: false };
+const GATEWAY: Expected = Expected { code: 4, first_line: true, ran: true };
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // Each has a warden of its own and measures times.
+    arguments.test_threads.get_or_insert(1);
+    let mut trials = vec![
+        Trial::test("every_step_is_here", || told(steps::complete())),
+        Trial::test("the_agent_takes_faults", || told(programs::agent().and_then(|agent| steps::require_faults(&agent)))),
+    ];
+    for (steps, expected) in [
+        (steps::WARDEN, BEFORE),
+        (&["reaper.ready"][..], Expected { first_line: false, ..BEFORE }),
+        (steps::LAUNCH, BEFORE),
+        (steps::LAUNCH_WRITES, WRITE),
+        (steps::GATEWAY, GATEWAY),
+    ] {
+        trials.extend(steps.iter().map(|step| Trial::test(format!("fail::{step}"), move || told(refused(step, expected)))));
+    }
+    trials.extend(steps::END_WRITES.iter().map(|step| Trial::test(format!("end::{step}"), move || told(unwritten(step)))));
+    trials.push(Trial::test("end::warden.leave", || told(leaves())));
+    trials.push(Trial::test("without_a_fault", || told(control())));
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn told(result: Result<()>) -> Result<(), Failed> {
+    result.map_err(|error| format!("{error:#}").into())
+}
+
+/// A stage that is kept for inspection when its test fails.
+fn on_stage(name: &str, test: impl FnOnce(&Stage) -> Result<()>) -> Result<()> {
+    steps::require_faults(&programs::agent()?)?;
+    let mut stage = Stage::new(name)?;
+    let result = test(&stage);
+    if result.is_err() {
+        stage.keep();
+    }
+    result
+}
+
+/// The command whose first act is to leave a mark.
+fn run(stage: &Stage, fault: Option<&str>) -> Result<Done> {
+    let mut command = stage.puppet([format!("mark={}", stage.work("mark").display()), "say=ran".into()]);
+    if let Some(step) = fault {
+        command.env("GUARD_AGENT_FAULT", format!("{step}=fail"));
+    }
+    stage.finish(&mut command, b"")
+}
+
+/// The same command without a fault leaves its mark: its absence elsewhere proves something.
+fn control() -> Result<()> {
+    on_stage("fault", |stage| {
+        let done = run(stage, None)?;
+        ensure!(done.code() == Some(0), "ended with {}:\n{}{}", done.status, done.stderr, stage.log());
+        ensure!(stage.work("mark").exists(), "the command left no mark");
+        stage.nothing_left()?;
+        ended_well(stage)
+    })
+}
+
+fn refused(step: &str, expected: Expected) -> Result<()> {
+    on_stage("fault", |stage| {
+        let done = run(stage, Some(step))?;
+        ensure!(
+            done.code() == Some(expected.code),
+            "ended with {} instead of {}:\n{}{}",
+            done.status,
+            expected.code,
+            done.stderr,
+            stage.log()
+        );
+        explained(step, &done.stderr, expected.first_line)?;
+        if !expected.ran {
+            ensure!(!stage.work("mark").exists(), "the child ran");
+            ensure!(done.stdout.is_empty(), "the child ran and said {:?}", done.text());
+        }
+        stage.nothing_left()?;
+        ended_well(stage)
+    })
+}
+
+/// Three lines, and the step by its name.
+fn explained(step: &str, stderr: &str, first_line: bool) -> Result<()> {
+    let name = format!("`{}`", step.split('#').next().unwrap_or(step));
+    let mut lines = stderr.lines().skip_while(|line| !line.starts_with("error: "));
+    let (what, why, fix) = (lines.next(), lines.next(), lines.next());
+    ensure!(
+        why.is_some_and(|line| line.starts_with("  why: "))
+            && fix.is_some_and(|line| line.starts_with("  fix: "))
+            && lines.next().is_none(),
+        "not the three lines of an error:\n{stderr}"
+    );
+    let named = if first_line { what } else { why };
+    ensure!(named.is_some_and(|line| line.contains(&name)), "{name} is not named:\n{stderr}");
+    Ok(())
+}
+
+/// The next run works, nothing is left of it either, and the trail is whole.
+fn ended_well(stage: &Stage) -> Result<()> {
+    stage.works()?;
+    stage.nothing_left()?;
+    stage.verify()?;
+    trail::complete(&stage.records()?)
+}
+
+/// What cannot be written when a session ends is written by the next warden, behind a gap.
+fn unwritten(step: &str) -> Result<()> {
+    on_stage("fault", |stage| {
+        let done = run(stage, Some(step))?;
+        ensure!(stage.work("mark").exists(), "the child did not run:\n{}{}", done.stderr, stage.log());
+        stage.wait_until("the sandbox stays", || stage.left().is_clean_but_for_files().then_some(()))?;
+        ended_well(stage)
+    })
+}
+
+/// A failure while leaving changes nothing that anybody sees.
+fn leaves() -> Result<()> {
+    on_stage("fault", |stage| {
+        let done = run(stage, Some("warden.leave"))?;
+        ensure!(done.code() == Some(0), "ended with {}:\n{}", done.status, done.stderr);
+        stage.nothing_left()?;
+        ended_well(stage)
+    })
+}
