@@ -126,7 +126,7 @@ fn component(name: &str) -> Result<()> {
 }
 
 fn changes() -> Result<String> {
-    apt::output(Command::new("git").args(["status", "--porcelain"]).current_dir(crate::workspace()))
+    apt::output(Command::new("git").args(["-c", "safe.directory=*", "status", "--porcelain"]).current_dir(crate::workspace()))
         .context("ask git for changes")
 }
 

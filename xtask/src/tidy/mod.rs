@@ -42,7 +42,7 @@ pub(crate) fn run() -> Result<()> {
 /// Files of the repository, committed or about to be.
 fn files() -> Result<Vec<String>> {
     let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
-    let out = apt::output(Command::new("git").args(list).current_dir(crate::workspace()))
+    let out = apt::output(Command::new("git").args(["-c", "safe.directory=*"]).args(list).current_dir(crate::workspace()))
         .context("list the repository's files")?;
     let mut files: Vec<String> = out.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect();
     files.sort();
