@@ -125,6 +125,7 @@ pub(super) fn resolve(ask: &Ask) -> Result<Runtime, Refusal> {
         }
     }
     add_ons.report(&mut collect);
+    system_data(&mut collect);
     for (root, _) in ask.roots.iter().filter(|(_, rights)| rights.exec) {
         root_program(root.as_path(), &mut collect);
     }
@@ -170,6 +171,16 @@ fn program_libraries(
     }
     closure.names.extend(loader.file_name().map(OsStr::to_owned));
     Ok(closure.names)
+}
+
+/// What the C library and the runtimes read of every system, without a secret in it. Where the host's tree is
+/// visible, a file that is there and may not be read is fatal to node (OpenSSL) and Python (`mimetypes`, time
+/// zones); where it is not, a server would tell another local time than the same server outside.
+fn system_data(collect: &mut Collector) {
+    for file in ["/etc/localtime", "/etc/timezone", "/etc/mime.types", "/etc/ssl/openssl.cnf", "/usr/lib/ssl/openssl.cnf"] {
+        collect.optional_file(Path::new(file), "data of the system");
+    }
+    collect.optional_data_tree(Path::new("/usr/share/zoneinfo"), "time zones of the system");
 }
 
 /// A root that is one program, to be started by the server: with its loader and libraries, or the right to
