@@ -103,12 +103,13 @@ pub(crate) fn list() -> String {
 }
 
 /// The cases of a `CASE [ARG]…` command line.
-pub(crate) fn find(name: &str, args: &[String]) -> Result<Vec<Case>> {
+pub(crate) fn find(name: &str, args: &[String], faults: bool) -> Result<Vec<Case>> {
+    ensure!(!faults || name.starts_with("test:"), "`--faults` is for `test:` cases");
     if let Some(named) = NAMED.iter().find(|named| named.name == name) {
         return (named.make)(args);
     }
     if let Some(test) = name.strip_prefix("test:") {
-        return Ok(vec![test_case(test, args)?]);
+        return Ok(vec![test_case(test, args, faults)?]);
     }
     if let Some(package) = name.strip_prefix("unit:") {
         let mut built = payload::build(&["test", "--no-run", "-p", package, "--lib"])?;
@@ -127,9 +128,9 @@ pub(crate) fn find(name: &str, args: &[String]) -> Result<Vec<Case>> {
 }
 
 /// A test of the `guard-tests` package. The agent and the package's programs lie beside it in `/case`, the
-/// package's files are below `GUARD_TESTS_DIR`.
-pub(crate) fn test_case(test: &str, args: &[String]) -> Result<Case> {
-    let built = payload::build(&[
+/// package's files are below `GUARD_TESTS_DIR`. With `faults` the agent fails on request.
+pub(crate) fn test_case(test: &str, args: &[String], faults: bool) -> Result<Case> {
+    let mut cargo = vec![
         "build",
         "-p",
         "guard-agent",
@@ -138,7 +139,11 @@ pub(crate) fn test_case(test: &str, args: &[String]) -> Result<Case> {
         "--bins",
         "--test",
         test,
-    ])?;
+    ];
+    if faults {
+        cargo.extend(["--features", "guard-agent/faults"]);
+    }
+    let built = payload::build(&cargo)?;
     let mut case = Case::new(test, &[&format!("/case/{test}")]);
     case.argv.extend_from_slice(args);
     for program in built {
@@ -226,7 +231,7 @@ fn servers(args: &[String]) -> Result<Vec<Case>> {
     let place = fixtures::directory().canonicalize().context("find the fixtures")?;
     let name = |path: &Path| Path::new(GUEST_FIXTURES).join(path.file_name().unwrap_or_default());
     let filesystem = place.join("server-filesystem");
-    let mut case = test_case("vm_servers", args)?;
+    let mut case = test_case("vm_servers", args, false)?;
     case.layers = vec![
         payload::shell()?,
         payload::node(&[(&filesystem, &name(&filesystem))])?,

@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// Size of an ext4 disk for `/disk`
     #[arg(long, value_name = "MB")]
     disk: Option<u64>,
+    /// The agent of a `test:` case is one that fails on request
+    #[arg(long)]
+    faults: bool,
     /// `test:NAME` of guard-tests, `unit:PACKAGE`, a path to a static binary, or a named case
     case: String,
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -67,7 +70,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
         ["all"] => KERNELS.to_vec(),
         given => given.to_vec(),
     };
-    let mut list = cases::find(&args.case, &args.args)?;
+    let mut list = cases::find(&args.case, &args.args, args.faults)?;
     for case in &mut list {
         adjust(case, args)?;
     }
