@@ -179,7 +179,11 @@ impl AgentBuilder {
         self.start(false)
     }
 
-    fn start(&self, with_command: bool) -> Result<Live> {
+    /// The whole command line, its streams as the caller sets them.
+    ///
+    /// # Errors
+    /// When the agent is not built.
+    pub fn process(&self, with_command: bool) -> Result<Command> {
         let agent = match &self.program {
             Some(path) => path.clone(),
             None => programs::agent()?,
@@ -192,6 +196,11 @@ impl AgentBuilder {
             command.arg("--").args(&self.command);
         }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        Ok(command)
+    }
+
+    fn start(&self, with_command: bool) -> Result<Live> {
+        let mut command = self.process(with_command)?;
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

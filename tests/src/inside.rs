@@ -22,6 +22,12 @@ def write(path, content='x', mode='w'):
 def run(*words):
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     return [done.returncode, done.stdout, done.stderr]
+def attempt(call):
+    try: return call()
+    except OSError as error: return errno.errorcode.get(error.errno, str(error.errno))
+def attempt_any(call):
+    try: return call()
+    except Exception as error: return repr(error)
 for line in sys.stdin:
     code = json.loads(line)
     try:
@@ -137,7 +143,11 @@ pub fn py(path: impl AsRef<Path>) -> String {
     use std::{fmt::Write as _, os::unix::ffi::OsStrExt as _};
     let mut text = String::from("b'");
     for byte in path.as_ref().as_os_str().as_bytes() {
-        let _ = write!(text, "\\x{byte:02x}");
+        let _ = match byte {
+            b'/' | b'.' | b'-' | b'_' => write!(text, "{}", char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => write!(text, "{}", char::from(*byte)),
+            byte => write!(text, "\\x{byte:02x}"),
+        };
     }
     text.push('\'');
     text

@@ -46,6 +46,11 @@ impl Picture {
         Ok(())
     }
 
+    /// Takes one object out again, not what lies below it.
+    pub fn forget(&mut self, path: &Path) {
+        self.0.remove(path);
+    }
+
     /// Lines that differ, for the failure's text.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Vec<String> {

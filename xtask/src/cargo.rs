@@ -8,6 +8,9 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
+/// What the product runs on.
+pub(crate) const PLATFORM: &str = "x86_64-unknown-linux-gnu";
+
 /// The cargo that runs us, in the workspace, without what it told us about ourselves.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -47,17 +50,11 @@ pub(crate) fn agent(features: &[&str]) -> Result<PathBuf> {
         .context("cargo reported no `guard-agent`")
 }
 
-/// `cargo metadata` of the workspace whose manifest is `manifest`, dependencies included.
-pub(crate) fn metadata(manifest: &str) -> Result<Value> {
+/// `cargo metadata` of the workspace whose manifest is `manifest`, with the dependencies it has on `platform`.
+pub(crate) fn metadata(manifest: &str, platform: &str) -> Result<Value> {
     let done = command()
-        .args([
-            "metadata",
-            "--format-version",
-            "1",
-            "--locked",
-            "--manifest-path",
-            manifest,
-        ])
+        .args(["metadata", "--format-version", "1", "--locked", "--filter-platform", platform])
+        .args(["--manifest-path", manifest])
         .stderr(Stdio::inherit())
         .output()
         .context("start `cargo metadata`")?;

@@ -150,8 +150,9 @@ pub(super) fn build(setup: &Setup, descriptors: Vec<OwnedFd>) -> Result<(), Step
         let target = tree.target(point.path.as_path(), point.is_directory).map_err(at(point.path.to_string()))?;
         attach(&object, &target).map_err(at(point.path.to_string()))?;
     }
+    files(&tree, setup)?;
+    links(&tree, setup)?;
     if !shows_host(setup) {
-        names(&tree, setup)?;
         let whole = Attributes { read_only: true, ..HARD };
         // The root's own mount alone; what is mounted below keeps its rights. Recursion would take them.
         remount_root(&tree.root, whole).map_err(at("/"))?;
@@ -225,13 +226,25 @@ fn device_tree(tree: &mut Tree, shared: &[(&CStr, String)]) -> Result<(), StepEr
     tree.mount(tmpfs(shared, HARD).map_err(at("/dev/shm"))?, "/dev/shm")
 }
 
-/// Small files and links that only a private view needs.
-fn names(tree: &Tree, setup: &Setup) -> Result<(), StepError> {
+/// Small files that only a private view needs.
+fn files(tree: &Tree, setup: &Setup) -> Result<(), StepError> {
+    if shows_host(setup) {
+        return Ok(());
+    }
     for (path, text) in &setup.files {
         write_file(tree, path.as_path(), text).map_err(at(path.to_string()))?;
     }
+    Ok(())
+}
+
+/// Links of the paths that people use. The host's tree has its own, but not in the trees that are private in it.
+fn links(tree: &Tree, setup: &Setup) -> Result<(), StepError> {
+    let hidden = |path: &Path| ["/tmp", "/run", "/dev"].iter().any(|own| path.starts_with(own));
     for link in &setup.links {
         let path = link.path.as_path();
+        if shows_host(setup) && !hidden(path) {
+            continue;
+        }
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { continue };
         let place = || at(link.path.to_string());
         let parent = match tree.directory(parent) {

@@ -106,6 +106,16 @@ impl Collector {
         }
     }
 
+    /// The same for a tree that holds no code.
+    pub(super) fn optional_data_tree(&mut self, path: &Path, reason: &str) {
+        if let Ok(found) = walk::follow(path)
+            && found.metadata.is_dir()
+        {
+            let need = Need { tree: true, exec: false, map: false, reason: reason.into() };
+            self.add(&found, need);
+        }
+    }
+
     /// A file that may not be there.
     pub(super) fn optional_file(&mut self, path: &Path, reason: &str) {
         match walk::follow(path) {

@@ -125,6 +125,10 @@ pub(super) fn resolve(ask: &Ask) -> Result<Runtime, Refusal> {
         }
     }
     add_ons.report(&mut collect);
+    system_data(&mut collect);
+    for (root, _) in ask.roots.iter().filter(|(_, rights)| rights.exec) {
+        root_program(root.as_path(), &mut collect);
+    }
 
     let (grants, links, notes) = collect.finish(&ask.roots);
     Ok(Runtime {
@@ -167,6 +171,40 @@ fn program_libraries(
     }
     closure.names.extend(loader.file_name().map(OsStr::to_owned));
     Ok(closure.names)
+}
+
+/// What the C library and the runtimes read of every system, without a secret in it. Where the host's tree is
+/// visible, a file that is there and may not be read is fatal to node (OpenSSL) and Python (`mimetypes`, time
+/// zones); where it is not, a server would tell another local time than the same server outside.
+fn system_data(collect: &mut Collector) {
+    for file in ["/etc/localtime", "/etc/timezone", "/etc/mime.types", "/etc/ssl/openssl.cnf", "/usr/lib/ssl/openssl.cnf"] {
+        collect.optional_file(Path::new(file), "data of the system");
+    }
+    collect.optional_data_tree(Path::new("/usr/share/zoneinfo"), "time zones of the system");
+}
+
+/// A root that is one program, to be started by the server: with its loader and libraries, or the right to
+/// execute it would be worth nothing. What does not work out is a note: the server may never start it.
+fn root_program(root: &Path, collect: &mut Collector) {
+    let Ok(found) = walk::follow(root) else { return };
+    if !found.metadata.is_file() {
+        return;
+    }
+    let Ok(elf) = File::open(&found.real).map_err(elf::BadElf::from).and_then(|file| elf::read(&file)) else {
+        return; // A script: its interpreter is a root of its own.
+    };
+    let Some(loader) = elf.interpreter.clone() else { return };
+    match walk::follow(&loader) {
+        Ok(found_loader) => collect.program(&found_loader, part_of("ELF loader", &found.real)),
+        Err(lost) => return collect.note(format!("root `{}`: its ELF loader is missing: {lost}", show(root))),
+    }
+    let mut libraries = Libraries::new(&loader);
+    libraries.grant_cache(collect);
+    let closure = libraries.closure(&found.real, Rc::new(elf), &HashSet::new(), collect);
+    if !closure.missing.is_empty() {
+        let missing = closure.missing.join(", ");
+        collect.note(format!("root `{}` needs libraries that are not there: {missing}", show(root)));
+    }
 }
 
 fn kind(context: &Context<'_>, elf: &Elf, path: &Path, real: &Path) -> Result<RuntimeKind, Refusal> {

@@ -257,7 +257,7 @@ fn open_all(context: &Context, job: &Job) -> Result<(Vec<Entry>, Facts), Refusal
         grants: grants.len(),
     };
     let entries =
-        view::entries(roots, grants, protection).map_err(|error| step_failed("launch.roots", error))?;
+        view::entries(request.view, roots, grants, protection).map_err(|error| step_failed("launch.roots", error))?;
     Ok((entries, facts))
 }
 

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     config::rights::Rights,
     init::message::MountPoint,
+    link::message::View,
     octets::Octets,
     runtime::{Grant, Link},
     sys::mount::Attributes,
@@ -53,11 +54,13 @@ fn depth(path: &Path) -> usize {
 
 /// Mounts in the order they are made: outer before inner; at one path a root comes after a grant.
 pub fn entries(
+    view: View,
     roots: Vec<(Opened, Rights)>,
     grants: Vec<(Grant, Opened)>,
     protection: Protection,
 ) -> std::io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
+    let names: Vec<Names> = roots.iter().map(|(opened, _)| Names::of(opened)).collect();
     for (grant, opened) in grants {
         entries.push(Entry {
             point: MountPoint {
@@ -90,28 +93,60 @@ pub fn entries(
                 recursive: true,
             });
         };
-        // Under both its names when an ancestor is a symbolic link: the server was told the one, and
-        // resolves it to the other.
-        if opened.resolved != opened.path {
-            push(opened.resolved.clone(), opened.object.try_clone()?);
+        for path in Names::of(&opened).in_view(view, &opened.path) {
+            push(path, opened.object.try_clone()?);
         }
-        push(opened.path.clone(), opened.object);
     }
     for Pinned { path, object, is_directory, read_only } in protection.pinned {
-        // Rights of the object are those of the root around it, minus writing.
-        let exec = entries.iter().any(|entry| {
-            path.starts_with(entry.point.path.as_path()) && !entry.attributes.no_exec
-        });
-        entries.push(Entry {
-            point: MountPoint { path: Octets::from(path), is_directory, rights: None },
-            object,
-            attributes: Attributes { read_only, no_exec: !exec, no_dev: true, no_suid: true },
-            recursive: false,
-        });
+        let Some(root) = names.iter().filter(|names| path.starts_with(&names.typed)).max_by_key(|names| depth(&names.typed)) else {
+            continue;
+        };
+        for path in root.in_view(view, &path) {
+            pin(&mut entries, path, object.try_clone()?, is_directory, read_only);
+        }
     }
     // Stable: equal paths keep the order above, so that the later one, the root, is on top.
     entries.sort_by_key(|entry| depth(entry.point.path.as_path()));
     Ok(entries)
+}
+
+/// The two names of a root of which an ancestor is a symbolic link.
+struct Names {
+    typed: PathBuf,
+    resolved: PathBuf,
+}
+
+impl Names {
+    fn of(opened: &Opened) -> Self {
+        Self { typed: opened.path.clone(), resolved: opened.resolved.clone() }
+    }
+
+    /// Every path by which something at or below the root, `path` as typed, is to be mounted.
+    fn in_view(&self, view: View, path: &Path) -> Vec<PathBuf> {
+        let resolved = match path.strip_prefix(&self.typed) {
+            Ok(below) if below.as_os_str().is_empty() => self.resolved.clone(),
+            Ok(below) => self.resolved.join(below),
+            Err(_) => path.to_path_buf(),
+        };
+        match view {
+            // The link is part of the tree, and leads there.
+            View::Host => vec![resolved],
+            View::Private if resolved == path => vec![resolved],
+            // The server was told the one, and resolves it to the other.
+            View::Private => vec![resolved, path.to_path_buf()],
+        }
+    }
+}
+
+fn pin(entries: &mut Vec<Entry>, path: PathBuf, object: OwnedFd, is_directory: bool, read_only: bool) {
+    // Rights of the object are those of the root around it, minus writing.
+    let exec = entries.iter().any(|entry| path.starts_with(entry.point.path.as_path()) && !entry.attributes.no_exec);
+    entries.push(Entry {
+        point: MountPoint { path: Octets::from(path), is_directory, rights: None },
+        object,
+        attributes: Attributes { read_only, no_exec: !exec, no_dev: true, no_suid: true },
+        recursive: false,
+    });
 }
 
 /// Links that no mounted tree brings along itself.
