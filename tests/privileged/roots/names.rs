@@ -122,6 +122,53 @@ fn by_both_names_of_a_root() -> Result<()> {
     Ok(())
 }
 
+/// Submodules, worktrees and bare repositories have hooks and a configuration too, and so has a root that is the
+/// `.git` itself.
+#[test]
+fn every_git_directory() -> Result<()> {
+    for view in VIEWS {
+        let stage = Stage::new("gits")?;
+        let root = stage.directory("root")?;
+        let git = ["", "sub/.git/modules/lib", "bare.repo", "sub/.git"];
+        for directory in ["sub/.git", "sub/.git/modules/lib", "bare.repo"] {
+            for below in ["objects/ab", "refs", "hooks"] {
+                fs::create_dir_all(root.join(directory).join(below))?;
+            }
+            for file in ["HEAD", "config", "hooks/pre-commit"] {
+                fs::write(root.join(directory).join(file), "as it was")?;
+            }
+        }
+        fs::create_dir(root.join("worktree"))?;
+        fs::write(root.join("worktree/.git"), "gitdir: ../sub/.git/worktrees/worktree")?;
+        give(&root)?;
+        for (path, inner) in [(root.clone(), git), (root.join("sub/.git"), ["", "modules/lib", "", ""])] {
+            let mut inside = Inside::start(launch(&stage, view).root(&path, "rw"))?;
+            for directory in inner.iter().filter(|name| path != root || !name.is_empty()) {
+                let directory = path.join(directory);
+                for name in ["config", "hooks/pre-commit"] {
+                    inside.fails(&format!("write({})", py(directory.join(name))), REFUSED)?;
+                    inside.fails(&format!("os.unlink({})", py(directory.join(name))), REFUSED)?;
+                }
+                inside.fails(&format!("write({})", py(directory.join("hooks/new"))), REFUSED)?;
+                inside.fails(&format!("os.rename({}, {})", py(directory.join("hooks")), py(directory.join("x"))), REFUSED)?;
+                if directory != path {
+                    inside.fails(&format!("os.rename({}, {})", py(&directory), py(path.join("x"))), &["EBUSY", "EXDEV"])?;
+                }
+                inside.works(&format!("write({})", py(directory.join("objects/ab/cd"))))?;
+                inside.works(&format!("write({})", py(directory.join("HEAD.lock"))))?;
+                inside.works(&format!("os.rename({}, {})", py(directory.join("HEAD.lock")), py(directory.join("HEAD"))))?;
+            }
+            if path == root {
+                let link = py(root.join("worktree/.git"));
+                inside.fails(&format!("write({link})"), REFUSED)?;
+                inside.fails(&format!("os.unlink({link})"), REFUSED)?;
+            }
+            inside.end()?;
+        }
+    }
+    Ok(())
+}
+
 /// Everything else of a repository and an editor's directory is the server's to change.
 #[test]
 fn beside_them() -> Result<()> {
