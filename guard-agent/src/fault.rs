@@ -65,6 +65,8 @@ mod imp {
             match action {
                 "kill" => {
                     let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL);
+                    // Pid 1 of a namespace is immune to its own SIGKILL: it goes without a word instead.
+                    crate::sys::exec::leave(137);
                 }
                 _ => return Err(io::Error::other(format!("injected failure at `{name}`"))),
             }

@@ -112,6 +112,16 @@ impl Inside {
             .filter_map(|line| serde_json::from_str::<Answer>(line).ok())
             .map(|answer| (answer.probe.clone(), answer))
             .collect();
+        if std::env::var_os("GUARD_TEST_TELL").is_some() {
+            for answer in answers.values() {
+                eprintln!(
+                    "{view} {:24} {:12} {}",
+                    answer.probe,
+                    answer.outcome,
+                    answer.detail.replace('\n', " ")
+                );
+            }
+        }
         if answers.is_empty() {
             bench.keep();
             bail!(

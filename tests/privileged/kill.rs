@@ -213,7 +213,8 @@ fn during(roles: &[Role]) -> Result<()> {
         ensure!(left.pids(Role::Server).len() == 4, "the server and three daemons: {:?}", left.lines());
         let namespaces = sandbox_namespaces(init);
         ensure!(namespaces.len() == 6, "the sandbox has namespaces of its own: {namespaces:?}");
-        ensure!(left::held(&namespaces) == namespaces, "they are seen while it lives");
+        let now = left::ticks();
+        ensure!(left::held(&namespaces, now) == namespaces, "they are seen while it lives");
         std::thread::sleep(Duration::from_millis(100));
         outside.untouched()?;
 
@@ -231,7 +232,7 @@ fn during(roles: &[Role]) -> Result<()> {
             stage.nothing_left_but_files()?;
             shot.elapsed()
         };
-        ensure!(left::held(&namespaces).is_empty(), "namespaces are kept alive: {:?}", left::held(&namespaces));
+        stage.wait_until("namespaces are kept alive", || left::held(&namespaces, now).is_empty().then_some(()))?;
         outside.untouched()?;
         println!("  {roles:?}: everything dead {took:?} after the shot");
 

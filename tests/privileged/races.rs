@@ -114,8 +114,12 @@ fn rounds() -> usize {
 }
 
 fn race(fork: bool) -> Result<()> {
-    let ground = Ground::new()?;
-    let ours = Ours::before(&[ground.scratch.path(), ground.bench.path()])?;
+    let mut ground = Ground::new()?;
+    rounds_of(&ground, fork).inspect_err(|_| ground.bench.keep())
+}
+
+fn rounds_of(ground: &Ground, fork: bool) -> Result<()> {
+    let ours = Ours::before(&ground.bench, &[ground.scratch.path()])?;
     let expected = if fork {
         vec!["first", "grandchild", "orphan"]
     } else {
@@ -151,6 +155,8 @@ fn race(fork: bool) -> Result<()> {
     }
     // The warden may stay until it has been idle; nothing of a sandbox may.
     ours.no_sandbox_within(Duration::from_secs(1))?;
+    // With its idle time over the warden leaves too, and takes everything with it.
+    ours.none_within(Duration::from_secs(20))?;
     let records = ground.bench.records()?;
     for kind in ["launch", "exit"] {
         let count = records.iter().filter(|record| record.kind == kind).count();

@@ -84,18 +84,22 @@ fn pids(pair: &Pair) -> Vec<(u32, PathBuf)> {
 }
 
 fn apart(view: &str) -> Result<()> {
-    let pair = Pair::new()?;
+    let mut pair = Pair::new()?;
+    attempts(&pair, view).inspect_err(|_| pair.bench.keep())
+}
+
+fn attempts(pair: &Pair, view: &str) -> Result<()> {
     let (mut left, mut right) = (pair.start("left", view)?, pair.start("right", view)?);
     for (server, side) in [(&mut left, "left"), (&mut right, "right")] {
         let own = ask(server, "open-read", &json!({"outside": pair.place(side)}))?;
         ensure!(own.outcome == "ok", "{side} cannot read its own root: {own:?}");
     }
-    let seen = pids(&pair);
+    let seen = pids(pair);
     ensure!(seen.len() == 2, "two servers run: {seen:?}");
     ensure!(seen[0].1 != seen[1].1, "both live in one pid namespace: {seen:?}");
     for (server, other) in [(&mut left, "right"), (&mut right, "left")] {
         files(server, &pair.place(other))?;
-        ours(server, &pair)?;
+        ours(server, pair)?;
         for (pid, _) in &seen {
             // Its own host pid is as foreign to it as the other's.
             processes(server, *pid)?;

@@ -50,8 +50,10 @@ fn act(name: &str, value: &str) -> io::Result<Option<u8>> {
         // Blocked, not ignored: what cannot be delivered changes nothing, and no handler is needed.
         "stubborn" => blocked().thread_block()?,
         "tell-term" => tell_term(value)?,
-        "echo" => drop(io::copy(&mut io::stdin().lock(), &mut io::stdout().lock())?),
+        // Whoever ended it is the test's question, not ours.
+        "echo" => drop(io::copy(&mut io::stdin().lock(), &mut io::stdout().lock())),
         "answer-after" => answer_after(number()?)?,
+        "answer-or-leave" => answer_or_leave(number()?)?,
         "until-eof" => drop(io::copy(&mut io::stdin().lock(), &mut io::sink())?),
         "told-eof" => fs::write(value, "eof")?,
         "close-stdin" => nix::unistd::close(0)?,
@@ -103,6 +105,18 @@ fn answer_after(milliseconds: u64) -> io::Result<()> {
         let line = line?;
         thread::sleep(Duration::from_millis(milliseconds));
         say(&format!("answer {line}"))?;
+    }
+    Ok(())
+}
+
+/// As many asynchronous servers: the end of the input ends the program, whatever it still owes.
+fn answer_or_leave(milliseconds: u64) -> io::Result<()> {
+    for line in io::stdin().lock().lines() {
+        let line = line?;
+        thread::spawn(move || {
+            thread::sleep(Duration::from_millis(milliseconds));
+            say(&format!("answer {line}"))
+        });
     }
     Ok(())
 }

@@ -11,7 +11,9 @@ use std::{
 
 use anyhow::{Result, bail};
 
-use crate::{guards, programs};
+use guard_agent::warden::cgroup;
+
+use crate::{agent::Bench, programs};
 
 /// Things of ours that exist now, as readable lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,6 +24,9 @@ pub struct Leftovers(pub BTreeSet<String>);
 pub struct Ours {
     agent: PathBuf,
     marks: Vec<String>,
+    /// The cgroup of all sandboxes of the test's state directory.
+    cgroup: PathBuf,
+    state: PathBuf,
     before: BTreeSet<String>,
 }
 
@@ -29,14 +34,23 @@ impl Ours {
     /// Remembers what there is before the test, and the paths that only the test uses.
     ///
     /// # Errors
-    /// When the agent is not built.
-    pub fn before(marks: &[&Path]) -> Result<Self> {
+    /// When the agent is not built, or there is no cgroup v2.
+    pub fn before(bench: &Bench, marks: &[&Path]) -> Result<Self> {
         let agent = programs::agent()?;
         let agent = agent.canonicalize().unwrap_or(agent);
-        let marks = marks.iter().map(|path| path.display().to_string()).collect();
+        let marks = marks
+            .iter()
+            .copied()
+            .chain([bench.path()])
+            .map(|path| path.display().to_string())
+            .collect();
+        let state = bench.state();
+        let cgroup = cgroup::parent_path(&state)?;
         let mut new = Self {
             agent,
             marks,
+            cgroup,
+            state,
             before: BTreeSet::new(),
         };
         new.before = new.now().0;
@@ -49,7 +63,8 @@ impl Ours {
         let mut found = BTreeSet::new();
         self.processes(&mut found);
         self.mounts(&mut found);
-        cgroups(&mut found);
+        self.cgroups(&mut found);
+        self.state_files(&mut found);
         pins(Path::new("/sys/fs/bpf"), &mut found);
         found.retain(|line| !self.before.contains(line));
         Leftovers(found)
@@ -118,7 +133,34 @@ impl Ours {
     }
 
     fn in_marked_cgroup(&self, process: &Path) -> bool {
-        fs::read_to_string(process.join("cgroup")).is_ok_and(|text| text.contains("guard-agent"))
+        fs::read_to_string(process.join("cgroup")).is_ok_and(|text| {
+            self.cgroup
+                .file_name()
+                .is_some_and(|name| text.contains(&*name.to_string_lossy()))
+        })
+    }
+
+    fn cgroups(&self, found: &mut BTreeSet<String>) {
+        if self.cgroup.exists() {
+            found.insert(format!("cgroup {}", self.cgroup.display()));
+        }
+        for inner in fs::read_dir(&self.cgroup)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|inner| inner.path().is_dir())
+        {
+            found.insert(format!("sandbox cgroup {}", inner.path().display()));
+        }
+    }
+
+    /// What a session keeps there ends with it.
+    fn state_files(&self, found: &mut BTreeSet<String>) {
+        for dir in ["sessions", "scaffold"] {
+            for entry in fs::read_dir(self.state.join(dir)).into_iter().flatten().flatten() {
+                found.insert(format!("state file {}", entry.path().display()));
+            }
+        }
     }
 
     fn mounts(&self, found: &mut BTreeSet<String>) {
@@ -129,25 +171,6 @@ impl Ours {
             if self.marks.iter().any(|mark| line.contains(mark.as_str())) {
                 found.insert(format!("mount {line}"));
             }
-        }
-    }
-}
-
-fn cgroups(found: &mut BTreeSet<String>) {
-    let Some(top) = guards::cgroup2() else { return };
-    for entry in fs::read_dir(top).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if !name.starts_with("guard-agent") {
-            continue;
-        }
-        found.insert(format!("cgroup {name}"));
-        for inner in fs::read_dir(entry.path())
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter(|inner| inner.path().is_dir())
-        {
-            found.insert(format!("cgroup {name}/{}", inner.file_name().to_string_lossy()));
         }
     }
 }
@@ -163,7 +186,5 @@ fn pins(dir: &Path, found: &mut BTreeSet<String>) {
 
 fn is_role(line: &str) -> bool {
     line.starts_with("process ") && (line.contains("warden") || line.contains("reaper"))
-        || line
-            .strip_prefix("cgroup ")
-            .is_some_and(|name| !name.contains('/'))
+        || line.starts_with("cgroup ")
 }

@@ -55,7 +55,7 @@ impl Stage {
         let marks = bench.path().join("mark");
         fs::create_dir(&marks)?;
         fs::set_permissions(&marks, fs::Permissions::from_mode(0o777))?;
-        let ours = Ours::before(&[bench.path()])?;
+        let ours = Ours::before(&bench, &[bench.path()])?;
         Ok(Self { bench, ours })
     }
 

@@ -8,12 +8,17 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
+/// What the product runs on.
+pub(crate) const PLATFORM: &str = "x86_64-unknown-linux-gnu";
+
 /// The cargo that runs us, in the workspace, without what it told us about ourselves.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in std::env::vars_os() {
         let ours = name.to_str().is_some_and(|name| {
-            name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "CARGO_CRATE_NAME"
+            name.starts_with("CARGO_PKG_")
+                || name.starts_with("CARGO_MANIFEST_")
+                || name == "CARGO_CRATE_NAME"
         });
         if ours {
             command.env_remove(name);
@@ -31,11 +36,12 @@ pub(crate) fn agent(features: &[&str]) -> Result<PathBuf> {
     if !features.is_empty() {
         build.arg("--features").arg(features.join(","));
     }
-    let done = build
-        .stderr(Stdio::inherit())
-        .output()
-        .context("start `cargo`")?;
-    ensure!(done.status.success(), "build the agent: `cargo` ended with {}", done.status);
+    let done = build.stderr(Stdio::inherit()).output().context("start `cargo`")?;
+    ensure!(
+        done.status.success(),
+        "build the agent: `cargo` ended with {}",
+        done.status
+    );
     String::from_utf8_lossy(&done.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
@@ -44,10 +50,11 @@ pub(crate) fn agent(features: &[&str]) -> Result<PathBuf> {
         .context("cargo reported no `guard-agent`")
 }
 
-/// `cargo metadata` of the workspace whose manifest is `manifest`, dependencies included.
-pub(crate) fn metadata(manifest: &str) -> Result<Value> {
+/// `cargo metadata` of the workspace whose manifest is `manifest`, with the dependencies it has on `platform`.
+pub(crate) fn metadata(manifest: &str, platform: &str) -> Result<Value> {
     let done = command()
-        .args(["metadata", "--format-version", "1", "--locked", "--manifest-path", manifest])
+        .args(["metadata", "--format-version", "1", "--locked", "--filter-platform", platform])
+        .args(["--manifest-path", manifest])
         .stderr(Stdio::inherit())
         .output()
         .context("start `cargo metadata`")?;

@@ -4,12 +4,16 @@
 
 mod apt;
 mod cargo;
+mod ci;
 mod demo;
 mod ebpf;
 #[path = "../../tests/src/fixtures.rs"]
 #[expect(dead_code, unreachable_pub, reason = "the tests use the rest of it")]
 mod fixtures;
+mod licences;
 mod setup;
+mod test;
+mod tidy;
 mod vm;
 
 use std::{
@@ -28,18 +32,30 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Everything a change has to keep besides the tests
+    Ci(ci::Args),
     /// The main job with a real client and real servers, and a hostile one; every claim checked
     Demo,
     /// Rebuild the eBPF object, or prove that the committed one is current
     Ebpf(ebpf::Args),
+    /// Licences, sources and reasons of the dependencies
+    Licences,
+    /// Run every leg of the tests, on this machine and in virtual machines
+    Test(test::Args),
+    /// Conventions the compiler does not check
+    Tidy,
     /// Run a test case in a virtual machine with a stock Debian kernel
     Vm(Box<vm::Args>),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
+        Task::Ci(args) => ci::run(&args).map(|()| ExitCode::SUCCESS),
+        Task::Licences => licences::run().map(|()| ExitCode::SUCCESS),
+        Task::Tidy => tidy::run().map(|()| ExitCode::SUCCESS),
         Task::Demo => demo::run().map(|()| ExitCode::SUCCESS),
         Task::Ebpf(args) => ebpf::run(&args).map(|()| ExitCode::SUCCESS),
+        Task::Test(args) => test::run(&args),
         Task::Vm(args) => vm::main(&args),
     };
     match result {

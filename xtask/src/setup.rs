@@ -20,7 +20,7 @@ pub(crate) fn root(task: &str) -> Result<()> {
     ensure!(
         Uid::effective().is_root(),
         "`{task}` makes namespaces, cgroups and eBPF links, which takes root: \
-         run `sudo --preserve-env=PATH,HOME,CARGO_HOME,RUSTUP_HOME {task}`"
+         `sudo env \"PATH=$PATH\" \"HOME=$HOME\" {task}`"
     );
     Ok(())
 }

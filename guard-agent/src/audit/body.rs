@@ -305,6 +305,8 @@ pub enum GapKind {
     WardenDied,
     /// The gateway died; what it had not yet said of its calls is unknown.
     GatewayDied,
+    /// Records that could not be written when they were due.
+    WriteFailed,
 }
 
 impl GapKind {
@@ -316,6 +318,7 @@ impl GapKind {
             Self::OverBudget => "over-budget",
             Self::WardenDied => "warden-died",
             Self::GatewayDied => "gateway-died",
+            Self::WriteFailed => "write-failed",
         }
     }
 }

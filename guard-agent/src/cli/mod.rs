@@ -43,6 +43,8 @@ enum Command {
 /// The whole program: role, arguments, work, exit status.
 pub fn main() -> ExitStatus {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    // Every role waits for children of its own. It cannot fail, and nothing can be said yet if it does.
+    let _ = crate::sys::signals::reset_children();
     // Roles that only our own processes start, without a command line to parse.
     match arguments.first().and_then(|name| name.to_str()) {
         Some(init::ROLE) => return init::main(),

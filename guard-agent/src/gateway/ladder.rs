@@ -5,11 +5,13 @@ use std::time::Duration;
 /// Calls may still be in flight when the client closes its end: its server's stdin stays open while answers
 /// come, at most this long.
 pub(super) const DRAIN: Duration = Duration::from_millis(1000);
-/// Silence of the server that counts as "no more answers".
+/// Silence of both that counts as "no more answers", when the server spoke last.
 pub(super) const QUIET: Duration = Duration::from_millis(150);
 /// After the client's end: SIGTERM, then the end of the sandbox.
 pub(super) const TERMINATE: Duration = Duration::from_millis(1200);
 pub(super) const KILL: Duration = Duration::from_millis(1600);
-/// The same after a SIGTERM of our own: everything is over within 0.7 s.
+/// After a SIGTERM, what a dead server had written waits so long for a client that takes nothing.
+pub(super) const URGENT_DELIVER: Duration = Duration::from_millis(50);
+/// The rungs after a SIGTERM of our own: everything is over within 0.7 s.
 pub(super) const URGENT_TERMINATE: Duration = Duration::from_millis(200);
 pub(super) const URGENT_KILL: Duration = Duration::from_millis(600);

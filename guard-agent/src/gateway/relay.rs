@@ -5,7 +5,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read, Write as _},
+    io,
     os::fd::OwnedFd,
     sync::{
         Arc, Mutex, PoisonError,
@@ -21,7 +21,10 @@ use nix::sys::{
     signalfd::{SfdFlags, SignalFd},
 };
 
-use super::{confine, ladder, stderr};
+use super::{
+    bytes::{last_words, read_some, write_all},
+    confine, ladder, stderr,
+};
 use crate::{
     exit::ExitStatus,
     link::{
@@ -48,8 +51,35 @@ enum Event {
     WardenGone,
 }
 
-/// The last time the server wrote, in milliseconds since the session's start.
-type Activity = Arc<AtomicU64>;
+/// Who spoke last, and how much of the server's words the client took.
+#[derive(Debug)]
+struct Activity {
+    start: Instant,
+    /// Microseconds from the start.
+    client: AtomicU64,
+    server: AtomicU64,
+    /// Bytes.
+    to_server: AtomicU64,
+    to_client: AtomicU64,
+}
+
+impl Activity {
+    fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether the client's last words had no answer yet. Bytes are not parsed at this stage: a server that spoke
+    /// after the client counts as having answered.
+    fn answer_owed(&self) -> bool {
+        let client = self.client.load(Ordering::Relaxed);
+        self.to_server.load(Ordering::Relaxed) > 0 && client >= self.server.load(Ordering::Relaxed)
+    }
+
+    fn quiet_for(&self) -> Duration {
+        let last = self.client.load(Ordering::Relaxed).max(self.server.load(Ordering::Relaxed));
+        Duration::from_micros(self.now().saturating_sub(last))
+    }
+}
 
 /// Runs a session to its end. Everything privileged is given up first.
 pub fn run(channel: Channel, launched: &Launched, name: &str, pipes: [OwnedFd; 3]) -> Result<ExitStatus, Refusal> {
@@ -73,16 +103,21 @@ pub fn run(channel: Channel, launched: &Launched, name: &str, pipes: [OwnedFd; 3
     let channel = Arc::new(channel);
     let tail = Arc::new(Mutex::new(stderr::Tail::default()));
     let (events, inbox) = mpsc::channel();
-    let start = Instant::now();
-    let activity: Activity = Arc::default();
+    let activity = Arc::new(Activity {
+        start: Instant::now(),
+        client: AtomicU64::new(0),
+        server: AtomicU64::new(0),
+        to_server: AtomicU64::new(0),
+        to_client: AtomicU64::new(0),
+    });
 
     spawn("client", {
-        let (events, to_server) = (events.clone(), to_server.clone());
-        move || client_to_server(client_in, &to_server, &events)
+        let (events, to_server, activity) = (events.clone(), to_server.clone(), activity.clone());
+        move || client_to_server(&client_in, &to_server, &events, &activity)
     })?;
     let output = spawn("server", {
         let (events, activity) = (events.clone(), activity.clone());
-        move || server_to_client(File::from(from_server), client_out, &events, &activity, start)
+        move || server_to_client(&File::from(from_server), &client_out, &events, &activity)
     })?;
     let log = spawn("stderr", {
         let (name, tail) = (name.to_owned(), tail.clone());
@@ -99,14 +134,43 @@ pub fn run(channel: Channel, launched: &Launched, name: &str, pipes: [OwnedFd; 3
         move || read_link(&channel, &events)
     })?;
 
-    let outcome = Session { channel: &channel, to_server: &to_server, activity: &activity, start }.wait(&inbox);
+    let mut outcome = Session { channel: &channel, to_server: &to_server, activity: &activity }.wait(&inbox);
     // Whatever the server wrote before its end is delivered first.
-    if !outcome.client_gone {
-        join_within(output, Duration::from_secs(1));
-    }
+    deliver(&output, &activity, &inbox, &mut outcome);
     join_within(log, Duration::from_millis(200));
     let tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(conclude(name, &outcome, &tail))
+}
+
+/// Waits until the client has everything, however slowly it reads: the sandbox is dead and recorded, all that waits
+/// is this process. A signal ends that too, unless the client is just taking something.
+fn deliver(
+    output: &thread::JoinHandle<()>,
+    activity: &Activity,
+    inbox: &mpsc::Receiver<Event>,
+    outcome: &mut Outcome,
+) {
+    let mut taken = 0;
+    let mut since = Instant::now();
+    while !output.is_finished() && !outcome.client_gone {
+        match inbox.recv_timeout(Duration::from_millis(2)) {
+            Ok(Event::ClientGone) => outcome.client_gone = true,
+            Ok(Event::Signal(signal)) => {
+                outcome.signal.get_or_insert(signal);
+                since = Instant::now();
+            }
+            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            // All threads that tell something have ended.
+            Err(RecvTimeoutError::Disconnected) => thread::sleep(Duration::from_millis(2)),
+        }
+        let now = activity.to_client.load(Ordering::Relaxed);
+        if now != taken {
+            (taken, since) = (now, Instant::now());
+        }
+        if outcome.signal.is_some() && since.elapsed() >= ladder::URGENT_DELIVER {
+            return;
+        }
+    }
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<thread::JoinHandle<()>, Refusal> {
@@ -125,37 +189,29 @@ fn join_within(thread: thread::JoinHandle<()>, limit: Duration) {
     }
 }
 
-fn read_some(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match from.read(buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            other => return other,
-        }
-    }
-}
-
 /// The server's stdin until the ladder closes it; a writer at work holds it a moment longer.
 type ServerInput = Mutex<Option<Arc<File>>>;
 
-fn client_to_server(mut client: File, to_server: &ServerInput, events: &Sender<Event>) {
+fn client_to_server(client: &File, to_server: &ServerInput, events: &Sender<Event>, activity: &Activity) {
     let mut buffer = vec![0; BUFFER];
-    while let Ok(count @ 1..) = read_some(&mut client, &mut buffer) {
-        let bytes = buffer.get(..count).unwrap_or_default();
+    let mut open = true;
+    while let Ok(count @ 1..) = read_some(client, &mut buffer) {
+        activity.client.store(activity.now(), Ordering::Relaxed);
         let writer = to_server.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(writer) = writer else { return };
-        if (&*writer).write_all(bytes).is_err() {
-            // The server closed its stdin; its end is told elsewhere. The client's bytes go nowhere.
-            break;
-        }
+        let bytes = buffer.get(..count).unwrap_or_default();
+        // A server that closed its stdin may still have something to say, and its end is told elsewhere: the
+        // client's bytes go nowhere, and that the client goes is still noticed.
+        open = open && write_all(&writer, bytes, &activity.to_server).is_ok();
     }
     let _ = events.send(Event::ClientClosed);
 }
 
-fn server_to_client(mut server: File, mut client: File, events: &Sender<Event>, activity: &AtomicU64, start: Instant) {
+fn server_to_client(server: &File, client: &File, events: &Sender<Event>, activity: &Activity) {
     let mut buffer = vec![0; BUFFER];
-    while let Ok(count @ 1..) = read_some(&mut server, &mut buffer) {
-        activity.store(u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        if client.write_all(buffer.get(..count).unwrap_or_default()).is_err() {
+    while let Ok(count @ 1..) = read_some(server, &mut buffer) {
+        activity.server.store(activity.now(), Ordering::Relaxed);
+        if write_all(client, buffer.get(..count).unwrap_or_default(), &activity.to_client).is_err() {
             let _ = events.send(Event::ClientGone);
             return;
         }
@@ -195,13 +251,14 @@ struct Outcome {
     client_gone: bool,
     /// The signal that told us to end.
     signal: Option<Signal>,
+    /// Whether we told the server to end, beyond closing its stdin.
+    ended: bool,
 }
 
 struct Session<'a> {
     channel: &'a Channel,
     to_server: &'a ServerInput,
-    activity: &'a AtomicU64,
-    start: Instant,
+    activity: &'a Activity,
 }
 
 /// Where the ladder stands.
@@ -218,7 +275,7 @@ impl Session<'_> {
     fn wait(&self, inbox: &mpsc::Receiver<Event>) -> Outcome {
         let mut outcome = Outcome::default();
         let mut rung = Rung::Running;
-        let mut asked_at = self.start;
+        let mut asked_at = self.activity.start;
         loop {
             let event = if rung == Rung::Running {
                 inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
@@ -246,6 +303,7 @@ impl Session<'_> {
             }
             if rung != Rung::Running {
                 rung = self.climb(rung, asked_at, &outcome);
+                outcome.ended = rung >= Rung::Terminated;
             }
         }
     }
@@ -260,8 +318,7 @@ impl Session<'_> {
             (ladder::TERMINATE, ladder::KILL)
         };
         let quiet = || {
-            let last = Duration::from_millis(self.activity.load(Ordering::Relaxed)).max(asked_at - self.start);
-            self.start.elapsed().saturating_sub(last) >= ladder::QUIET
+            !self.activity.answer_owed() && since >= ladder::QUIET && self.activity.quiet_for() >= ladder::QUIET
         };
         match rung {
             Rung::Draining if urgent || since >= ladder::DRAIN || quiet() => {
@@ -285,12 +342,14 @@ impl Session<'_> {
 /// The last words on stderr, and the exit status.
 fn conclude(name: &str, outcome: &Outcome, tail: &stderr::Tail) -> ExitStatus {
     let Some(exited) = &outcome.exited else {
-        eprintln!(
-            "error: lost the warden\n  why: it ended while `{name}` was running; the server was killed\n  fix: start the session again; the audit has a `gap` for what could not be known"
-        );
+        last_words(&format!(
+            "error: lost the warden\n  why: it ended while `{name}` was running; the server was killed\n  fix: start the session again; the audit has a `gap` for what could not be known\n"
+        ));
         return ExitStatus::Internal;
     };
-    if outcome.asked || (exited.reason == "exited" && exited.code == Some(0)) {
+    // An end that was asked for is no failure. A server that fails by itself is one, also after its input ended.
+    let wanted = outcome.ended || outcome.client_gone || outcome.signal.is_some();
+    if wanted || (exited.reason == "exited" && exited.code == Some(0)) {
         return ExitStatus::Ok;
     }
     let how = match (exited.code, exited.signal) {
@@ -303,8 +362,8 @@ fn conclude(name: &str, outcome: &Outcome, tail: &stderr::Tail) -> ExitStatus {
     };
     let lines = tail.lines(5);
     let said = if lines.is_empty() { String::new() } else { format!("; its last words: {}", lines.join(" | ")) };
-    eprintln!(
-        "error: the server `{name}` ended\n  why: {how}{said}\n  fix: see the session's records: `guard-agent audit tail`"
-    );
+    last_words(&format!(
+        "error: the server `{name}` ended\n  why: {how}{said}\n  fix: see the session's records: `guard-agent audit tail`\n"
+    ));
     ExitStatus::Failed
 }

@@ -28,7 +28,7 @@ use crate::{
     octets::Octets,
     sys::{
         clone::{Forked, fork},
-        exec, process,
+        exec, process, signals,
     },
 };
 
@@ -42,9 +42,10 @@ pub(super) fn run(channel: &Channel, setup: &Setup, pipes: Pipes) -> Result<(), 
     signals.add(Signal::SIGCHLD);
     sigprocmask(SigmaskHow::SIG_BLOCK, Some(&signals), None).map_err(failed)?;
     let deaths = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).map_err(failed)?;
-    let child = match start(setup, pipes).map_err(failed)? {
-        Ok(child) => child,
-        Err(errno) => {
+    let child = match start(setup, pipes).map_err(|error| StepError::new("init.fork", "", error))? {
+        Started::Running(child) => child,
+        Started::Unprepared(error) => return Err(StepError::new("init.exec", "", error)),
+        Started::NotExecuted(errno) => {
             channel.send(&FromInit::NotExecuted { errno }, &[]).map_err(|error| failed(crate::refusal::chain(&error)))?;
             return Ok(());
         }
@@ -96,8 +97,21 @@ fn reap(child: Pid) -> nix::Result<Option<(Option<i32>, Option<i32>)>> {
     }
 }
 
-/// Forks and executes the program. The inner error is the errno of a refused `execve`.
-fn start(setup: &Setup, pipes: Pipes) -> io::Result<Result<Pid, i32>> {
+/// What became of the forked child.
+enum Started {
+    Running(Pid),
+    /// One of our own steps before `execve` failed.
+    Unprepared(io::Error),
+    /// The kernel refused the program.
+    NotExecuted(i32),
+}
+
+/// Our own step failed / `execve` failed: the first byte of a child's report, before the errno.
+const PREPARE: u8 = 1;
+const EXECUTE: u8 = 2;
+
+/// Forks and executes the program.
+fn start(setup: &Setup, pipes: Pipes) -> io::Result<Started> {
     fault::point("init.fork")?;
     let text = |octets: &Octets| CString::new(octets.0.clone()).map_err(io::Error::from);
     let program = text(&setup.program)?;
@@ -115,20 +129,25 @@ fn start(setup: &Setup, pipes: Pipes) -> io::Result<Result<Pid, i32>> {
     let (verdict, report) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
     match fork()? {
         Forked::Child => {
-            let error = become_child(&program, &argv, &environment, &pipes, report.as_raw_fd());
-            let errno = error.raw_os_error().unwrap_or(libc::EIO);
-            let _ = File::from(report).write_all(&errno.to_ne_bytes());
+            let (stage, error) = become_child(&program, &argv, &environment, &pipes, report.as_raw_fd());
+            let errno = error.raw_os_error().unwrap_or(libc::EIO).to_ne_bytes();
+            let _ = File::from(report).write_all(&[stage, errno[0], errno[1], errno[2], errno[3]]);
             exec::leave(127);
         }
         Forked::Parent(pid) => {
             drop((report, pipes));
-            let mut errno = [0; 4];
+            let mut word = [0; 5];
             // Closed without a word: the program was executed.
-            match File::from(verdict).read_exact(&mut errno) {
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Ok(Pid::from_raw(pid))),
+            match File::from(verdict).read_exact(&mut word) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Started::Running(Pid::from_raw(pid))),
                 Ok(()) => {
                     let _ = waitpid(Pid::from_raw(pid), None);
-                    Ok(Err(i32::from_ne_bytes(errno)))
+                    let [stage, errno @ ..] = word;
+                    let errno = i32::from_ne_bytes(errno);
+                    Ok(match stage {
+                        EXECUTE => Started::NotExecuted(errno),
+                        _ => Started::Unprepared(io::Error::from_raw_os_error(errno)),
+                    })
                 }
                 Err(error) => Err(error),
             }
@@ -136,7 +155,14 @@ fn start(setup: &Setup, pipes: Pipes) -> io::Result<Result<Pid, i32>> {
     }
 }
 
-fn become_child(program: &CString, argv: &[CString], environment: &[CString], pipes: &Pipes, report: i32) -> io::Error {
+/// Returns only what failed.
+fn become_child(
+    program: &CString,
+    argv: &[CString],
+    environment: &[CString],
+    pipes: &Pipes,
+    report: i32,
+) -> (u8, io::Error) {
     let prepare = || -> io::Result<()> {
         nix::unistd::setsid()?;
         nix::unistd::dup2_stdin(&pipes[0])?;
@@ -145,11 +171,13 @@ fn become_child(program: &CString, argv: &[CString], environment: &[CString], pi
         // Only the descriptor that reports a failed exec survives until then, and closes itself on success.
         process::close_on_exec_from(3)?;
         debug_assert!(report > 2);
+        // Our runtime ignores SIGPIPE; what a client ignored comes down to here too. A server starts afresh.
+        signals::reset_all()?;
         sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
         fault::point("init.exec")
     };
     match prepare() {
-        Ok(()) => exec::exec(program, argv, environment),
-        Err(error) => error,
+        Ok(()) => (EXECUTE, exec::exec(program, argv, environment)),
+        Err(error) => (PREPARE, error),
     }
 }

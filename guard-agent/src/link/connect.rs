@@ -162,6 +162,8 @@ fn start(directory: &Path) -> Result<(), Refusal> {
         stdout.take(64 << 10).read_to_string(&mut word).map_err(|error| failed(error.to_string()))?;
     }
     match word.trim() {
+        // Another one has the directory, or clears it up. Ours ends now; nobody else fetches its status.
+        state::TAKEN => child.wait().map(drop).map_err(|error| failed(error.to_string())),
         "" if word.ends_with('\n') => Ok(()),
         "" => {
             let status = child.wait().map_err(|error| failed(error.to_string()))?;

@@ -11,6 +11,7 @@ pub mod process;
 pub mod ready;
 pub mod seccomp;
 pub mod seqpacket;
+pub mod signals;
 
 use std::io;
 

@@ -19,7 +19,7 @@ use super::{state, sweep};
 use crate::{
     exit::ExitStatus,
     fault,
-    link::channel::Channel,
+    link::channel::{Channel, ChannelError},
     sys::{
         self,
         clone::{Born, Image},
@@ -30,8 +30,16 @@ use crate::{
 /// `argv[0]` that selects this role.
 pub const ROLE: &str = "guard-agent-reaper";
 
-/// Starts it for this process, which must be the warden.
-pub(super) fn start(program: &File, null: &File, state: &Path, keep: &[OwnedFd]) -> io::Result<Born> {
+/// A reaper at work that does not hold the links yet.
+#[derive(Debug)]
+pub(super) struct Starting {
+    pub(super) born: Born,
+    channel: Channel,
+}
+
+/// Starts it for this process, which must be the warden: before the first cgroup is made, so that there is always
+/// somebody to remove it.
+pub(super) fn start(program: &File, null: &File, state: &Path) -> io::Result<Starting> {
     let own = i32::try_from(std::process::id()).map_err(io::Error::other)?;
     let warden = sys::process::pidfd_open(own)?;
     let (channel, theirs) = Channel::pair()?;
@@ -48,16 +56,31 @@ pub(super) fn start(program: &File, null: &File, state: &Path, keep: &[OwnedFd])
         null: null.as_fd(),
     };
     let born = sys::clone::spawn(0, None, &image)?;
+    let starting = Starting { born, channel };
     drop(theirs);
-    let descriptors: Vec<_> = [&warden].into_iter().chain(keep).map(|fd| fd.as_fd()).collect();
-    for chunk in descriptors.chunks(MAX_DESCRIPTORS) {
-        channel.send(&(), chunk).map_err(io::Error::other)?;
+    starting.channel.send(&(), &[warden.as_fd()]).map_err(io::Error::other)?;
+    starting.answered()?;
+    Ok(starting)
+}
+
+impl Starting {
+    /// Gives it the links to hold. From here on the reaper takes no input.
+    pub(super) fn hold(self, links: &[OwnedFd]) -> io::Result<Born> {
+        let links: Vec<_> = links.iter().map(|fd| fd.as_fd()).collect();
+        for chunk in links.chunks(MAX_DESCRIPTORS) {
+            self.channel.send(&(), chunk).map_err(io::Error::other)?;
+        }
+        // An empty message: that was all.
+        self.channel.send(&(), &[]).map_err(io::Error::other)?;
+        self.answered()?;
+        Ok(self.born)
     }
-    // An empty message: that was all. From here on the reaper takes no input.
-    channel.send(&(), &[]).map_err(io::Error::other)?;
-    // It answers once it stands on its own.
-    channel.receive_within::<()>(std::time::Duration::from_secs(10)).map_err(io::Error::other)?;
-    Ok(born)
+
+    fn answered(&self) -> io::Result<()> {
+        let limit = std::time::Duration::from_secs(10);
+        let (answer, _) = self.channel.receive_within::<Result<(), String>>(limit).map_err(io::Error::other)?;
+        answer.map_err(io::Error::other)
+    }
 }
 
 /// The role's whole life.
@@ -80,17 +103,14 @@ fn run(directory: &Path) -> io::Result<usize> {
     let channel = Channel::new(sys::process::inherited_channel())?;
     // No signal that is meant for the warden's group reaches this process.
     nix::unistd::setsid()?;
-    let mut held = Vec::new();
-    loop {
-        let ((), mut descriptors) = channel.receive::<()>().map_err(io::Error::other)?;
-        if descriptors.is_empty() {
-            break;
+    let (warden, held) = match prepare(&channel) {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            // The warden may be gone already; then nobody needs to hear it.
+            let _ = channel.send(&Err::<(), _>(error.to_string()), &[]);
+            return Err(error);
         }
-        held.append(&mut descriptors);
-    }
-    let warden = held.first().ok_or_else(|| io::Error::other("no pidfd of the warden"))?;
-    fault::point("reaper.ready")?;
-    channel.send(&(), &[]).map_err(io::Error::other)?;
+    };
     drop(channel);
     loop {
         let mut ready = [PollFd::new(warden.as_fd(), PollFlags::POLLIN)];
@@ -100,6 +120,32 @@ fn run(directory: &Path) -> io::Result<usize> {
             Err(error) => return Err(error.into()),
         }
     }
+    let swept = clear_up(directory);
+    drop(held);
+    swept
+}
+
+/// The warden's pidfd, then the links; without them when it died before it had any.
+fn prepare(channel: &Channel) -> io::Result<(OwnedFd, Vec<OwnedFd>)> {
+    let ((), mut first) = channel.receive::<()>().map_err(io::Error::other)?;
+    let warden = first.pop().ok_or_else(|| io::Error::other("no pidfd of the warden"))?;
+    channel.send(&Ok::<(), String>(()), &[]).map_err(io::Error::other)?;
+    let mut held = Vec::new();
+    loop {
+        match channel.receive::<()>() {
+            Ok(((), descriptors)) if descriptors.is_empty() => break,
+            Ok(((), mut descriptors)) => held.append(&mut descriptors),
+            Err(ChannelError::Closed) => return Ok((warden, held)),
+            Err(error) => return Err(io::Error::other(error)),
+        }
+    }
+    fault::point("reaper.ready")?;
+    // A warden that died meanwhile is seen on its pidfd.
+    let _ = channel.send(&Ok::<(), String>(()), &[]);
+    Ok((warden, held))
+}
+
+fn clear_up(directory: &Path) -> io::Result<usize> {
     // The sandboxes' inits died with the warden's launcher thread; what is left is ended and recorded here.
     let lock = state::lock_file(directory)?;
     if sys::process::try_lock(&lock)? {

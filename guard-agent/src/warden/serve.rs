@@ -71,12 +71,15 @@ pub(super) struct Warden {
 /// The role's whole life. `ready` is told once: an empty line, or a refusal as JSON.
 pub fn main(args: &Args) -> ExitStatus {
     let mut ready = io::stdout();
-    // A group of its own: what is sent to the starter's group does not reach the warden.
-    let _ = nix::unistd::setsid();
+    if let Err(error) = stand_alone() {
+        let refusal = Refusal::internal("cannot start the warden", error.to_string(), "report this with the kernel's version");
+        let _ = writeln!(ready, "{}", serde_json::to_string(&refusal).unwrap_or_default());
+        return refusal.exit;
+    }
     let started = match start::start(&args.state) {
         Ok(Some(started)) => started,
         Ok(None) => {
-            let _ = ready.write_all(b"\n");
+            let _ = writeln!(ready, "{}", state::TAKEN);
             return ExitStatus::Ok;
         }
         Err(refusal) => {
@@ -104,6 +107,18 @@ pub fn main(args: &Args) -> ExitStatus {
             ExitStatus::Internal
         }
     }
+}
+
+/// The warden outlives the `run` that started it and serves others: nothing of the starter's may stay with it.
+fn stand_alone() -> io::Result<()> {
+    // A group of its own: what is sent to the starter's group does not reach the warden.
+    let _ = nix::unistd::setsid();
+    // Descriptors the starter inherited from its client: whoever waits for their end would wait for ours.
+    sys::process::close_from(3)?;
+    nix::sys::signal::SigSet::empty().thread_set_mask()?;
+    // Directories of the views must be passable for the server's user, whatever the starter's mask is.
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_retain(0o022));
+    Ok(())
 }
 
 /// The starter waits for the end of our stdout; the log is elsewhere from here on.
@@ -171,21 +186,21 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
             }
         }
     }
+    warden.trails.close_all().await;
     leave(&warden.context.parent, &reaper);
     drop(lock);
     Ok(())
 }
 
-/// The reaper first: it must not sweep what ends in order.
+/// The cgroup first. The reaper is told to go only when there is nothing left for it: until then this process may
+/// die, and what did not end in order is the reaper's to end.
 fn leave(parent: &Parent, reaper: &sys::clone::Born) {
+    if let Err(error) = fault::point("warden.leave").and_then(|()| parent.remove()) {
+        tracing::error!(path = %parent.path().display(), %error, "cannot remove the sandboxes' cgroup; the reaper does");
+        return;
+    }
     let _ = sys::process::pidfd_kill(&reaper.pidfd, libc::SIGKILL);
     let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(reaper.pid), None);
-    if let Err(error) = fault::point("warden.leave") {
-        tracing::error!(%error, "leaving");
-    }
-    if let Err(error) = parent.remove() {
-        tracing::error!(path = %parent.path().display(), %error, "cannot remove the sandboxes' cgroup");
-    }
 }
 
 async fn accept(listener: &AsyncFd<OwnedFd>) -> io::Result<OwnedFd> {

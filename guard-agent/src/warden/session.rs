@@ -21,7 +21,7 @@ use super::{
     kernel::NetEvent,
     launch::{Job, Parked, report, step_failed},
     registry, serve::Warden,
-    trails::write,
+    trails::{Trails, write},
 };
 use crate::{
     audit::{AuditHandle, Body, Exit, Gap, GapKind, Launch, LaunchUser, Number, ResourceUse},
@@ -42,6 +42,8 @@ use crate::{
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// How long a killed sandbox may take to be gone before the log says so.
 const DEATH_LIMIT: Duration = Duration::from_secs(5);
+/// Before the second try to write an exit.
+const RETRY: Duration = Duration::from_millis(150);
 /// How often collapsed denials become records.
 const FLUSH: Duration = Duration::from_secs(1);
 
@@ -95,7 +97,7 @@ pub(super) async fn run(
     }
     let trail = warden.trails.acquire(&audit).await?;
     let result = with_trail(warden, link, request, &trail).await;
-    warden.trails.release(&audit).await;
+    Trails::release(warden, &audit).await;
     result
 }
 
@@ -141,9 +143,19 @@ async fn with_trail(
         unregister();
         return Err(refusal);
     }
-    let result = live(warden, link, &request, &ids, parked, &session, trail).await;
-    unregister();
+    let (result, told) = live(warden, link, &request, &ids, parked, &session, trail).await;
+    match told {
+        Told::Everything => unregister(),
+        Told::ExitOwed => tracing::error!(session, "its end is not on record; the next warden writes it"),
+    }
     result
+}
+
+/// Whether the trail knows of a session's end. If not, its session file stays for the next warden.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Everything,
+    ExitOwed,
 }
 
 /// From parked to gone.
@@ -155,33 +167,96 @@ async fn live(
     parked: Parked,
     session: &str,
     trail: &AuditHandle,
-) -> Result<Exited, Refusal> {
+) -> (Result<Exited, Refusal>, Told) {
     let facets = report::facets(&parked, &warden.facts);
     let record = launch_record(warden, request, ids, &parked, session, &facets);
-    let prepared = match report::require(request, &facets) {
-        Err(refusal) => Err(refusal),
-        Ok(()) => fault::point("launch.record")
-            .map_err(|error| step_failed("launch.record", error))
-            .and(write(trail, Body::Launch(Box::new(record))).await.map_err(|error| error.refusal())),
-    };
-    if let Err(refusal) = prepared {
+    let allowed = report::require(request, &facets).and_then(|()| {
+        fault::point("launch.record").map_err(|error| step_failed("launch.record", error))
+    });
+    if let Err(refusal) = allowed {
         parked.abandon();
-        return Err(refusal);
+        return (Err(refusal), Told::Everything);
+    }
+    if let Err(error) = write(trail, Body::Launch(Box::new(record))).await {
+        parked.abandon();
+        // It may stand in the trail all the same, unsynced; then its end must too.
+        let end = End::not_started(&error);
+        let told = record_end(trail, vec![end.record(session, &request.server, Duration::ZERO, None)], session, 1).await;
+        return (Err(error.refusal()), told);
     }
     let mut running = match Running::new(warden, parked, session, request) {
         Ok(running) => running,
         Err((error, parked)) => {
             parked.abandon();
-            return Err(step_failed("launch.watch", error));
+            let end = End::not_started(&error).record(session, &request.server, Duration::ZERO, None);
+            return (Err(step_failed("launch.watch", error)), record_end(trail, vec![end], session, 0).await);
         }
     };
-    let started = running.release(link, &facets).await;
-    let end = match &started {
-        Ok(()) => running.watch(warden, link, trail).await,
-        Err(refusal) => End { reason: "not-started", code: None, signal: None, cause: Some(refusal.why.clone()) },
+    let started = running.start().await;
+    let (handed, end) = match &started {
+        Err(refusal) => (false, End { reason: "not-started", cause: Some(refusal.why.clone()), ..End::default() }),
+        Ok(()) => match running.hand_over(link, &facets).await {
+            Ok(()) => (true, running.watch(warden, link, trail).await),
+            Err(refusal) => {
+                record_gateway_death(trail, session).await;
+                (false, End::killed(&format!("gateway: it ended during the launch: {}", refusal.why)))
+            }
+        },
     };
-    let exited = running.finish(warden, trail, end).await;
-    started.map(|()| exited)
+    let (exited, told) = running.finish(warden, trail, end).await;
+    let result = match started {
+        Ok(()) if handed => Ok(exited),
+        Ok(()) => Err(step_failed("launch.hand-over", "the gateway is gone")),
+        Err(refusal) => Err(refusal),
+    };
+    (result, told)
+}
+
+/// Writes the last records of a session. `lost` were not written before; what cannot be written is counted.
+async fn record_end(trail: &AuditHandle, records: Vec<Body>, session: &str, lost: u64) -> Told {
+    record_lost(trail, session, lost).await;
+    let (mut told, mut lost) = (Told::ExitOwed, 0);
+    for record in records {
+        let is_exit = matches!(record, Body::Exit(_));
+        let mut written = append(trail, record.clone()).await;
+        if written.is_err() && is_exit {
+            // A trail whose disk was busy or full a moment ago tries again by itself; so does the exit.
+            sleep(RETRY).await;
+            lost += 1;
+            written = append(trail, record).await;
+        }
+        match written {
+            Ok(()) if is_exit => told = Told::Everything,
+            Ok(()) => {}
+            Err(error) => {
+                lost += u64::from(!is_exit);
+                tracing::error!(session, error, "cannot write a record");
+            }
+        }
+    }
+    record_lost(trail, session, lost).await;
+    told
+}
+
+async fn record_lost(trail: &AuditHandle, session: &str, lost: u64) {
+    let gap = Gap::counted(Some(session.to_owned()), GapKind::WriteFailed, lost);
+    if lost > 0
+        && let Err(error) = write(trail, Body::Gap(gap)).await
+    {
+        tracing::error!(session, error = %chain(&error), "cannot write a record");
+    }
+}
+
+async fn record_gateway_death(trail: &AuditHandle, session: &str) {
+    let gap = Gap::unknown(Some(session.to_owned()), GapKind::GatewayDied);
+    if let Err(error) = write(trail, Body::Gap(gap)).await {
+        tracing::error!(session, error = %chain(&error), "cannot write a record");
+    }
+}
+
+async fn append(trail: &AuditHandle, record: Body) -> Result<(), String> {
+    fault::point("exit.record").map_err(|error| error.to_string())?;
+    write(trail, record).await.map_err(|error| chain(&error))
 }
 
 fn launch_record(
@@ -223,11 +298,36 @@ fn launch_record(
 const TIER: &str = "T2";
 
 /// Why a sandbox ends, as far as it is known.
+#[derive(Default)]
 struct End {
     reason: &'static str,
     code: Option<i32>,
     signal: Option<i32>,
     cause: Option<String>,
+}
+
+impl End {
+    fn not_started(error: &dyn std::error::Error) -> Self {
+        Self { reason: "not-started", cause: Some(chain(error)), ..Self::default() }
+    }
+
+    fn killed(cause: &str) -> Self {
+        Self { reason: "killed", signal: Some(libc::SIGKILL), cause: Some(cause.to_owned()), ..Self::default() }
+    }
+
+    fn record(&self, session: &str, server: &str, lived: Duration, resources: Option<ResourceUse>) -> Body {
+        Body::Exit(Box::new(Exit {
+            session: session.to_owned(),
+            server: server.to_owned(),
+            reason: self.reason.to_owned(),
+            code: self.code,
+            signal: self.signal,
+            duration_us: Number(u64::try_from(lived.as_micros()).unwrap_or(u64::MAX)),
+            resources,
+            stderr_tail: None,
+            cause: self.cause.clone(),
+        }))
+    }
 }
 
 /// A sandbox whose child was, or is about to be, released.
@@ -280,7 +380,7 @@ impl Running {
     }
 
     /// The child's first instruction runs after this, or never.
-    async fn release(&mut self, link: &AsyncLink, facets: &report::Facets) -> Result<(), Refusal> {
+    async fn start(&mut self) -> Result<(), Refusal> {
         let failed = |error: &ChannelError| step_failed("launch.release", chain(error));
         fault::point("launch.release").map_err(|error| step_failed("launch.release", error))?;
         self.init.send(&ToInit::Release, &[]).await.map_err(|error| failed(&error))?;
@@ -289,20 +389,25 @@ impl Running {
             .map_err(|_| failed(&ChannelError::Timeout))?
             .map_err(|error| failed(&error))?;
         match answer.0 {
-            FromInit::Started => {}
-            FromInit::NotExecuted { errno } => return Err(not_executed(&self.server, errno)),
-            FromInit::Failed { step, error } => return Err(step_failed(&step, error)),
-            other => return Err(step_failed("launch.release", format!("unexpected message {other:?}"))),
+            FromInit::Started => Ok(()),
+            FromInit::NotExecuted { errno } => Err(not_executed(&self.server, errno)),
+            FromInit::Failed { step, error } => Err(step_failed(&step, error)),
+            other => Err(step_failed("launch.release", format!("unexpected message {other:?}"))),
         }
+    }
+
+    /// The gateway gets the child's pipes. It may have died since it asked.
+    async fn hand_over(&mut self, link: &AsyncLink, facets: &report::Facets) -> Result<(), Refusal> {
         let launched = Launched {
             session: self.session.clone(),
             tier: TIER.to_owned(),
             not_enforced: report::not_enforced(facets),
             gateway_uid: dynamic_uid()?,
         };
-        let pipes = self.pipes.take().ok_or_else(|| step_failed("launch.release", "released twice"))?;
+        let pipes = self.pipes.take().ok_or_else(|| step_failed("launch.hand-over", "handed over twice"))?;
         let descriptors: Vec<_> = pipes.iter().map(|fd| fd.as_fd()).collect();
-        link.send(&FromWarden::Launched(launched), &descriptors).await.map_err(|error| failed(&error))
+        let sent = link.send(&FromWarden::Launched(launched), &descriptors).await;
+        sent.map_err(|error| step_failed("launch.hand-over", chain(&error)))
     }
 
     /// Until the child, its init, the gateway or the warden ends it.
@@ -310,8 +415,10 @@ impl Running {
         let mut stop = warden.stop.clone();
         let mut flush = interval(FLUSH);
         flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let killed = |cause: &str| End { reason: "killed", code: None, signal: Some(libc::SIGKILL), cause: Some(cause.to_owned()) };
+        let killed = End::killed;
         loop {
+            // In this order: a server that floods us with refused attempts must not keep us from hearing that it is
+            // to be ended. What it can make come last.
             let records = tokio::select! {
                 biased;
                 stopped = stop.wait_for(Option::is_some) => {
@@ -330,14 +437,6 @@ impl Running {
                 _ = self.pidfd.readable() => {
                     return End { reason: "init-died", code: None, signal: None, cause: None };
                 }
-                notified = notifications(&self.notifications) => match notified {
-                    Ok(denials) => denials.into_iter().filter_map(|denial| self.denials.add(denial)).collect(),
-                    Err(error) => {
-                        tracing::error!(session = self.session, %error, "seccomp notifications cannot be read");
-                        return killed("warden: seccomp notifications cannot be read");
-                    }
-                },
-                Some(event) = self.events.recv() => self.denials.add(denial_of(&event)).into_iter().collect(),
                 message = link.receive::<ToWarden>() => match message {
                     Ok((ToWarden::Terminate, _)) => {
                         // A dead init is seen by the branch above.
@@ -347,14 +446,19 @@ impl Running {
                     Ok((ToWarden::Kill, _)) => return killed("gateway: it asked to"),
                     Ok(_) => return killed("gateway: it broke the protocol"),
                     Err(_) => {
-                        let gap = Gap::unknown(Some(self.session.clone()), GapKind::GatewayDied);
-                        if let Err(error) = write(trail, Body::Gap(gap)).await {
-                            tracing::error!(error = %chain(&error), "cannot write a record");
-                        }
+                        record_gateway_death(trail, &self.session).await;
                         return killed("gateway: it ended before its server");
                     }
                 },
                 _ = flush.tick() => self.denials.flush(),
+                notified = notifications(&self.notifications) => match notified {
+                    Ok(denials) => denials.into_iter().filter_map(|denial| self.denials.add(denial)).collect(),
+                    Err(error) => {
+                        tracing::error!(session = self.session, %error, "seccomp notifications cannot be read");
+                        return killed("warden: seccomp notifications cannot be read");
+                    }
+                },
+                Some(event) = self.events.recv() => self.denials.add(denial_of(&event)).into_iter().collect(),
             };
             for record in records {
                 if let Err(error) = write(trail, record).await {
@@ -367,7 +471,7 @@ impl Running {
     }
 
     /// Everything dead, counted, recorded, removed.
-    async fn finish(mut self, warden: &Warden, trail: &AuditHandle, mut end: End) -> Exited {
+    async fn finish(mut self, warden: &Warden, trail: &AuditHandle, mut end: End) -> (Exited, Told) {
         self.die().await;
         let counters = self.cgroup.counters();
         if out_of_memory(&counters) && end.code.is_none() {
@@ -388,29 +492,9 @@ impl Running {
         if let Err(error) = self.remove().await {
             tracing::error!(session = self.session, %error, "cannot remove the cgroup");
         }
-        let exit = Exit {
-            session: self.session.clone(),
-            server: self.server.clone(),
-            reason: end.reason.to_owned(),
-            code: end.code,
-            signal: end.signal,
-            duration_us: Number(u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)),
-            resources: Some(resource_use(&counters)),
-            stderr_tail: None,
-            cause: end.cause,
-        };
-        records.push(Body::Exit(Box::new(exit)));
-        for record in records {
-            let written = fault::point("exit.record").map_err(|error| error.to_string());
-            let written = match written {
-                Ok(()) => write(trail, record).await.map_err(|error| chain(&error)),
-                injected => injected,
-            };
-            if let Err(error) = written {
-                tracing::error!(session = self.session, error, "cannot write a record");
-            }
-        }
-        Exited { reason: end.reason.to_owned(), code: end.code, signal: end.signal }
+        records.push(end.record(&self.session, &self.server, self.started.elapsed(), Some(resource_use(&counters))));
+        let told = record_end(trail, records, &self.session, 0).await;
+        (Exited { reason: end.reason.to_owned(), code: end.code, signal: end.signal }, told)
     }
 
     /// Kills the sandbox and waits until its last task is gone.

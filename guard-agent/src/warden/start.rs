@@ -64,10 +64,14 @@ pub(super) fn start(directory: &Path) -> Result<Option<Started>, Refusal> {
     if swept > 0 {
         tracing::warn!(swept, "ended sandboxes that an earlier warden left");
     }
+    let program = step("warden.program", || File::open("/proc/self/exe"))?;
+    let null = step("warden.null", || File::options().read(true).write(true).open("/dev/null"))?;
+    // Before there is anything to clear up. It does so too when a later step fails and this process ends.
+    let reaper = step("warden.reaper", || reaper::start(&program, &null, &directory))?;
     step("warden.cgroup", || Ok(()))?;
     let parent = Parent::create(&directory).map_err(|error| no_cgroup(&error))?;
     // The cgroup goes again when a later step fails.
-    match rest(&directory, parent, lock) {
+    match rest(&directory, parent, reaper, (program, null, lock)) {
         Ok(started) => Ok(Some(started)),
         Err(refusal) => {
             if let Ok(path) = super::cgroup::parent_path(&directory) {
@@ -78,7 +82,12 @@ pub(super) fn start(directory: &Path) -> Result<Option<Started>, Refusal> {
     }
 }
 
-fn rest(directory: &Path, parent: Parent, lock: File) -> Result<Started, Refusal> {
+fn rest(
+    directory: &Path,
+    parent: Parent,
+    reaper: reaper::Starting,
+    (program, null, lock): (File, File, File),
+) -> Result<Started, Refusal> {
     step("warden.programs", || Ok(()))?;
     let programs = Programs::load_and_attach(parent.directory(), parent.sandbox_level()).map_err(|error| {
         Refusal::not_enforced(
@@ -88,10 +97,7 @@ fn rest(directory: &Path, parent: Parent, lock: File) -> Result<Started, Refusal
         )
     })?;
     let unix_hooks_missing = programs.unix_hooks().err();
-    let program = step("warden.program", || File::open("/proc/self/exe"))?;
-    let null = step("warden.null", || File::options().read(true).write(true).open("/dev/null"))?;
-    let keep = step("warden.links", || programs.link_fds())?;
-    let reaper = step("warden.reaper", || reaper::start(&program, &null, directory, &keep))?;
+    let reaper = step("warden.links", || reaper.hold(&programs.link_fds()?))?;
     let listener = step("warden.socket", || listen(&directory.join(state::SOCKET)))?;
     let facts = KernelFacts {
         release: nix::sys::utsname::uname()

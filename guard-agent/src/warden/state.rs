@@ -10,6 +10,8 @@ use std::{
 use crate::{config::shown, refusal::Refusal, sys};
 
 pub const SOCKET: &str = "warden.sock";
+/// What a warden says on its stdout that found the directory taken. The one that is ready says nothing.
+pub const TAKEN: &str = "taken";
 const LOCK: &str = "warden.lock";
 pub const LOG: &str = "warden.log";
 /// `sun_path`, without the zero byte at its end.

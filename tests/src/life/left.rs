@@ -60,6 +60,9 @@ impl Left {
             if !inside && !named {
                 continue;
             }
+            if words.is_empty() && dead_child_of_init(&entry.path()) {
+                continue;
+            }
             let shown = String::from_utf8_lossy(&words).replace('\0', " ");
             if let Some(role) = role(&words, inside) {
                 self.processes.push((role, pid, shown));
@@ -116,6 +119,12 @@ fn role(words: &[u8], inside: bool) -> Option<Role> {
     })
 }
 
+/// A dead process that the machine's own init has yet to fetch: not ours any more.
+fn dead_child_of_init(process: &Path) -> bool {
+    let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with("Z 1 "))
+}
+
 /// The namespaces a process lives in, as `net:[4026532281]`.
 #[must_use]
 pub fn namespaces(pid: i32) -> BTreeSet<String> {
@@ -126,21 +135,31 @@ pub fn namespaces(pid: i32) -> BTreeSet<String> {
         .collect()
 }
 
-/// Which of these somebody on the machine still keeps alive: by living in it, by an open descriptor, by a mount.
+/// Hundredths of a second since the machine started, as `/proc/PID/stat` counts them.
 #[must_use]
-pub fn held(wanted: &BTreeSet<String>) -> BTreeSet<String> {
+pub fn ticks() -> u64 {
+    let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
+    let seconds = text.split(' ').next().unwrap_or_default().replace('.', "");
+    seconds.parse().unwrap_or(u64::MAX)
+}
+
+/// Who on the machine keeps one of these alive: by living in it, by an open descriptor, by a mount. Only processes
+/// that existed at `at` count: the kernel gives the numbers of dead namespaces to the next ones.
+#[must_use]
+pub fn held(wanted: &BTreeSet<String>, at: u64) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let mut see = |link: PathBuf| {
-        let link = link.display().to_string();
-        if wanted.contains(&link) {
-            found.insert(link);
-        }
-    };
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let started = fs::read_to_string(entry.path().join("stat")).ok().and_then(|stat| {
+            stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(19)?.parse::<u64>().ok())
+        });
+        if started.is_none_or(|started| started > at) || dead_child_of_init(&entry.path()) {
+            continue;
+        }
         for part in ["ns", "fd"] {
             for item in fs::read_dir(entry.path().join(part)).into_iter().flatten().flatten() {
-                if let Ok(link) = fs::read_link(item.path()) {
-                    see(link);
+                let link = fs::read_link(item.path()).map(|link| link.display().to_string()).unwrap_or_default();
+                if wanted.contains(&link) {
+                    found.insert(link);
                 }
             }
         }

@@ -255,6 +255,17 @@ impl Stage {
     }
 }
 
+impl Drop for Stage {
+    /// A test that failed half-way leaves no cgroup to the machine; one that passed has none.
+    fn drop(&mut self) {
+        let Ok(parent) = guard_agent::warden::cgroup::parent_path(&self.state()) else { return };
+        for entry in fs::read_dir(&parent).into_iter().flatten().flatten().filter(|entry| entry.path().is_dir()) {
+            drop(guard_agent::warden::cgroup::destroy(&entry.path(), Duration::from_secs(2)));
+        }
+        drop(fs::remove_dir(parent));
+    }
+}
+
 /// A `run` at work. Killed when dropped, so that a failed test leaves none.
 #[derive(Debug)]
 pub struct Session {

@@ -70,12 +70,12 @@ pub fn require_faults(agent: &Path) -> Result<()> {
 pub const WARDEN: &[&str] = &[
     "warden.lock",
     "warden.sweep",
-    "warden.cgroup",
-    "warden.programs",
     "warden.program",
     "warden.null",
-    "warden.links",
     "warden.reaper",
+    "warden.cgroup",
+    "warden.programs",
+    "warden.links",
     "warden.socket",
 ];
 

@@ -59,7 +59,12 @@ impl Client {
             .output()
             .with_context(|| format!("start `{}`", self.node.display()))?;
         let said = String::from_utf8_lossy(&done.stderr);
-        ensure!(done.status.success(), "the client ended with {}:\n{}", done.status, said.trim_end());
+        ensure!(
+            done.status.success(),
+            "the client ended with {}:\n{}",
+            done.status,
+            said.trim_end()
+        );
         serde_json::from_slice(&done.stdout).with_context(|| {
             let text = String::from_utf8_lossy(&done.stdout);
             format!("read the client's report `{}`", text.trim_end())
@@ -71,7 +76,8 @@ impl Client {
 pub(super) fn version(modules: &Path, package: &str) -> Result<String> {
     let path = modules.join("node_modules").join(package).join("package.json");
     let text = std::fs::read_to_string(&path).with_context(|| format!("read `{}`", path.display()))?;
-    let manifest: Value = serde_json::from_str(&text).with_context(|| format!("parse `{}`", path.display()))?;
+    let manifest: Value =
+        serde_json::from_str(&text).with_context(|| format!("parse `{}`", path.display()))?;
     let version = manifest.get("version").and_then(Value::as_str);
     version
         .map(str::to_owned)

@@ -56,15 +56,28 @@ pub(crate) fn run() -> Result<()> {
     demo.ordinary_use()?;
     demo.hostile_server()?;
     demo.records()?;
-    let Demo { stage, mut claims, .. } = demo;
+    let Demo {
+        stage, mut claims, ..
+    } = demo;
     let gone = stage.clear();
     claims.check(
         gone.is_ok(),
-        &format!("nothing is left behind ({})", gone.err().map_or_else(String::new, |e| format!("{e:#}"))),
+        &format!(
+            "nothing is left behind ({})",
+            gone.err().map_or_else(String::new, |e| format!("{e:#}"))
+        ),
     );
     let passed = claims.made - claims.broken.len();
-    println!("\ndemo: {passed} of {} checks hold, {:.1} s", claims.made, start.elapsed().as_secs_f64());
-    ensure!(claims.broken.is_empty(), "not as expected: {}", claims.broken.join("; "));
+    println!(
+        "\ndemo: {passed} of {} checks hold, {:.1} s",
+        claims.made,
+        start.elapsed().as_secs_f64()
+    );
+    ensure!(
+        claims.broken.is_empty(),
+        "not as expected: {}",
+        claims.broken.join("; ")
+    );
     Ok(())
 }
 
@@ -135,7 +148,11 @@ impl Demo {
             client::version(&self.server_modules, "@modelcontextprotocol/server-filesystem")?
         );
         println!("   $ guard-agent run --root docs:r -- node server-filesystem/dist/index.js docs");
-        let command = self.guarded("filesystem", std::slice::from_ref(&root), &self.node(&[&self.server, &root]));
+        let command = self.guarded(
+            "filesystem",
+            std::slice::from_ref(&root),
+            &self.node(&[&self.server, &root]),
+        );
         let calls = [("read_text_file", json!({ "path": self.stage.document() }))];
         let report = self.client.run(&command, &calls)?;
         for line in &report.stderr {
@@ -154,10 +171,14 @@ impl Demo {
             "the client sees the server's tools",
         );
         self.claims.check(
-            report.answers.first().is_some_and(|a| !a.is_error && a.text.contains(DOCUMENT)),
+            report
+                .answers
+                .first()
+                .is_some_and(|a| !a.is_error && a.text.contains(DOCUMENT)),
             "the document in the root is read",
         );
-        self.claims.check(said("contained at tier T2"), "the guard says its tier");
+        self.claims
+            .check(said("contained at tier T2"), "the guard says its tier");
         Ok(())
     }
 
@@ -165,8 +186,16 @@ impl Demo {
     fn hostile_server(&mut self) -> Result<()> {
         let address = self.stage.listener()?;
         let attempts: [(&str, &str, Value); 3] = [
-            ("read a secret outside the root", "read_secret", json!({ "path": self.stage.secret() })),
-            ("follow a link that leads out", "read_secret", json!({ "path": self.stage.link() })),
+            (
+                "read a secret outside the root",
+                "read_secret",
+                json!({ "path": self.stage.secret() }),
+            ),
+            (
+                "follow a link that leads out",
+                "read_secret",
+                json!({ "path": self.stage.link() }),
+            ),
             (
                 "connect to a port on loopback",
                 "connect",
@@ -177,9 +206,17 @@ impl Demo {
         println!("\n2. A hostile server (tests/servers/hostile.mjs) and the same client");
         println!("   both times under a uid without an account; the secret is readable by everybody");
         let hostile = self.node(&[&self.stage.hostile()]);
-        let mut bare: Vec<String> = ["/usr/bin/setpriv", "--reuid", BARE_UID, "--regid", BARE_UID, "--clear-groups", "--"]
-            .map(str::to_owned)
-            .to_vec();
+        let mut bare: Vec<String> = [
+            "/usr/bin/setpriv",
+            "--reuid",
+            BARE_UID,
+            "--regid",
+            BARE_UID,
+            "--clear-groups",
+            "--",
+        ]
+        .map(str::to_owned)
+        .to_vec();
         bare.extend_from_slice(&hostile);
         let bare = self.client.run(&bare, &calls)?;
         let bare_arrived = self.stage.arrived();
@@ -192,14 +229,25 @@ impl Demo {
             let (free, held) = (row(&bare.answers)?, row(&guarded.answers)?);
             println!("   {what:<32}{:<44}{}", verdict(&free), verdict(&held));
             self.claims.check(!free.is_error, &format!("bare, it can {what}"));
-            self.claims.check(held.is_error, &format!("guarded, it cannot {what}"));
-            self.claims.check(!held.text.contains(SECRET), "no byte of the secret comes through");
+            self.claims
+                .check(held.is_error, &format!("guarded, it cannot {what}"));
+            self.claims
+                .check(!held.text.contains(SECRET), "no byte of the secret comes through");
         }
-        let secrets = bare.answers.iter().filter(|answer| answer.text.contains(SECRET)).count();
+        let secrets = bare
+            .answers
+            .iter()
+            .filter(|answer| answer.text.contains(SECRET))
+            .count();
         self.claims.check(secrets == 2, "bare, the secret is read twice");
-        println!("   {:<32}{bare_arrived:<44}{guarded_arrived}", "connections that arrived");
-        self.claims.check(bare_arrived == 1, "bare, the connection arrives");
-        self.claims.check(guarded_arrived == 0, "guarded, no connection arrives");
+        println!(
+            "   {:<32}{bare_arrived:<44}{guarded_arrived}",
+            "connections that arrived"
+        );
+        self.claims
+            .check(bare_arrived == 1, "bare, the connection arrives");
+        self.claims
+            .check(guarded_arrived == 0, "guarded, no connection arrives");
         Ok(())
     }
 
@@ -209,13 +257,24 @@ impl Demo {
         for line in self.trail.lines()?.lines() {
             println!("   {}", shorten(line, 132));
         }
-        println!("   (refused opens are not on record yet: that comes with observation, in the next release)");
+        println!(
+            "   (refused opens are not on record yet: that comes with observation, in the next release)"
+        );
         let of = |kind: &str, server: &str| {
-            records.iter().filter(|record| record["kind"] == kind && record["server"] == server).count()
+            records
+                .iter()
+                .filter(|record| record["kind"] == kind && record["server"] == server)
+                .count()
         };
         for server in ["filesystem", "hostile"] {
-            self.claims.check(of("launch", server) == 1, &format!("the launch of `{server}` is on record"));
-            self.claims.check(of("exit", server) == 1, &format!("the exit of `{server}` is on record"));
+            self.claims.check(
+                of("launch", server) == 1,
+                &format!("the launch of `{server}` is on record"),
+            );
+            self.claims.check(
+                of("exit", server) == 1,
+                &format!("the exit of `{server}` is on record"),
+            );
         }
         let port = self.stage.listener()?.port();
         let denied = records.iter().any(|record| {
@@ -226,18 +285,24 @@ impl Demo {
                 && record["layer"] == "cgroup-bpf"
                 && record["port"] == port
         });
-        self.claims.check(denied, "the kernel's refusal of the connection is on record");
+        self.claims
+            .check(denied, "the kernel's refusal of the connection is on record");
         println!("   $ guard-agent audit verify");
         for line in self.trail.verify()?.lines() {
             println!("   {line}");
         }
         let bad = self.trail.tampering_shows(self.stage.path())?;
         println!("   and with one word changed in a copy (`deny` to `allow`):\n   {bad}");
-        self.claims.check(bad.starts_with("BAD"), "a changed record is found");
-        let launch = records.iter().find(|record| record["kind"] == "launch").context("no launch record")?;
+        self.claims
+            .check(bad.starts_with("BAD"), "a changed record is found");
+        let launch = records
+            .iter()
+            .find(|record| record["kind"] == "launch")
+            .context("no launch record")?;
         println!("\n4. What this machine enforces");
         tier::print(launch);
-        self.claims.check(launch["tier"] == "T2", "the record says the tier");
+        self.claims
+            .check(launch["tier"] == "T2", "the record says the tier");
         Ok(())
     }
 }
@@ -252,7 +317,9 @@ fn verdict(answer: &Answer) -> String {
 }
 
 fn one_line(answers: &[Answer]) -> String {
-    answers.first().map_or_else(String::new, |answer| shorten(answer.text.trim(), 60))
+    answers
+        .first()
+        .map_or_else(String::new, |answer| shorten(answer.text.trim(), 60))
 }
 
 fn shorten(text: &str, width: usize) -> String {

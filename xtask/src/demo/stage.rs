@@ -74,7 +74,9 @@ impl Stage {
         self.at("state")
     }
     pub(super) fn listener(&self) -> Result<SocketAddr> {
-        self.listener.local_addr().context("ask for the listener's address")
+        self.listener
+            .local_addr()
+            .context("ask for the listener's address")
     }
 
     /// How many connections arrived since the last call.
@@ -91,7 +93,10 @@ impl Stage {
                 break;
             }
             if Instant::now() > until {
-                bail!("processes of the demo are still there after 10 s: {}", left.join(", "));
+                bail!(
+                    "processes of the demo are still there after 10 s: {}",
+                    left.join(", ")
+                );
             }
             std::thread::sleep(Duration::from_millis(50));
         }

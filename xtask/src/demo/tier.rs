@@ -14,14 +14,24 @@ pub(super) fn print(launch: &Value) {
     );
     for facet in ["fs", "net", "exec", "ipc", "resources"] {
         let found = &launch["enforcement"][facet];
-        let layers: Vec<String> = found["layers"].as_array().into_iter().flatten().map(text).collect();
+        let layers: Vec<String> = found["layers"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(text)
+            .collect();
         if layers.is_empty() {
             println!("   {facet:<10} NOT ENFORCED");
         } else {
             println!("   {facet:<10} {}", layers.join(", "));
         }
         for missing in found["missing"].as_array().into_iter().flatten() {
-            println!("   {:<10} - without {}: {}", "", text(&missing["layer"]), text(&missing["why"]));
+            println!(
+                "   {:<10} - without {}: {}",
+                "",
+                text(&missing["layer"]),
+                text(&missing["why"])
+            );
         }
     }
     println!("   {}", bpf_lsm());
@@ -44,8 +54,13 @@ fn active_modules() -> Option<String> {
     let read = fs::read_to_string(list).ok().or_else(|| {
         // Where nobody mounted securityfs, in a mount namespace of its own.
         let script = format!("mount -t securityfs none /sys/kernel/security && cat {list}");
-        let done = Command::new("unshare").args(["--mount", "sh", "-c", &script]).output().ok()?;
-        done.status.success().then(|| String::from_utf8_lossy(&done.stdout).into_owned())
+        let done = Command::new("unshare")
+            .args(["--mount", "sh", "-c", &script])
+            .output()
+            .ok()?;
+        done.status
+            .success()
+            .then(|| String::from_utf8_lossy(&done.stdout).into_owned())
     });
     Some(read?.trim().to_owned())
 }

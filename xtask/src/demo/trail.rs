@@ -82,7 +82,8 @@ impl Trail {
             .context("start `cp`")?;
         ensure!(done.success(), "copy the audit trail: `cp` ended with {done}");
         let segment = copy.join("000001.jsonl");
-        let text = std::fs::read_to_string(&segment).with_context(|| format!("read `{}`", segment.display()))?;
+        let text =
+            std::fs::read_to_string(&segment).with_context(|| format!("read `{}`", segment.display()))?;
         let changed = text.replacen("\"decision\":\"deny\"", "\"decision\":\"allow\"", 1);
         ensure!(changed != text, "no denial to change in `{}`", segment.display());
         std::fs::write(&segment, changed).with_context(|| format!("write `{}`", segment.display()))?;
@@ -97,6 +98,10 @@ impl Trail {
             "`audit verify` of a changed trail ended with {}: {said}",
             done.status
         );
-        Ok(said.lines().find(|line| line.starts_with("BAD")).unwrap_or_default().to_owned())
+        Ok(said
+            .lines()
+            .find(|line| line.starts_with("BAD"))
+            .unwrap_or_default()
+            .to_owned())
     }
 }

@@ -80,6 +80,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.check { check(&tree) } else { rebuild(&tree) }
 }
 
+/// Fails unless the committed object is current.
+pub(crate) fn check_committed() -> Result<()> {
+    run(&Args { check: true })
+}
+
 fn rebuild(tree: &Tree) -> Result<()> {
     let toolchain = Toolchain::ensure()?;
     let object = build(tree, &toolchain)?;

@@ -47,6 +47,22 @@ struct Named {
     make: fn(&[String]) -> Result<Vec<Case>>,
 }
 
+/// What a host loads by itself when a program asks for such a socket: a probe of a kernel without the family
+/// would prove nothing. `dummy` is an interface besides `lo`.
+const FAMILIES: &[&str] = &[
+    "af_alg",
+    "algif_hash",
+    "algif_skcipher",
+    "af_key",
+    "kcm",
+    "rds",
+    "sctp",
+    "smc",
+    "tipc",
+    "fuse",
+    "dummy",
+];
+
 const NAMED: &[Named] = &[
     Named {
         name: "selftest",
@@ -126,6 +142,11 @@ pub(crate) fn test_case(test: &str, args: &[String]) -> Result<Case> {
         .host_filtered(&sources, Path::new("/case/tests"), |path| {
             path.extension().is_none_or(|extension| extension != "rs")
         })?;
+    // Tests copy a dynamic program of the host.
+    case.files.elf(Path::new("/usr/bin/true"))?;
+    case.modules
+        .extend(FAMILIES.iter().map(|name| (*name).to_owned()));
+    case.disk_mb = Some(512);
     case.env
         .push(("GUARD_TESTS_DIR".to_owned(), "/case/tests".to_owned()));
     Ok(case)

@@ -36,16 +36,18 @@ pub(crate) fn base() -> Tree {
     tree.dir("/home/user", 0o755);
     tree.own(Path::new("/home/user"), 1000);
     tree.dir("/tmp", 0o1777);
+    tree.bytes("/etc/shadow", b"root:*:20000:0:99999:7:::\n", 0o640);
     tree.link("/var/run", "/run");
-    let passwd = "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/home/user:/bin/sh\n\
+    let passwd = "root:x:0:0:root:/root:/bin/sh\ngames:x:5:60:games:/usr/games:/usr/sbin/nologin\nuser:x:1000:1000:user:/home/user:/bin/sh\n\
                   nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
-    let group = "root:x:0:\ntty:x:5:\nuser:x:1000:\nnogroup:x:65534:\n";
+    let group = "root:x:0:\ntty:x:5:\ngames:x:60:\nuser:x:1000:\nnogroup:x:65534:\n";
     let hosts = "127.0.0.1 localhost guard-vm\n::1 localhost\n";
     for (name, text) in [
         ("passwd", passwd),
         ("group", group),
         ("hosts", hosts),
         ("hostname", "guard-vm\n"),
+        ("login.defs", "UMASK 022\nENCRYPT_METHOD YESCRYPT\n"),
         ("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
         ("machine-id", "0123456789abcdef0123456789abcdef\n"),
     ] {

@@ -13,6 +13,8 @@ use anyhow::{Context as _, Result, ensure};
 use super::Status;
 use super::spec::{MARK, MARK_CASE, VERDICT_NAME, Verdict};
 
+const SILENT: &str = "the machine went off without a verdict; is its memory too small for the kernel?";
+
 pub(crate) struct Machine<'a> {
     pub(crate) kernel: &'a Path,
     pub(crate) initrd: &'a Path,
@@ -214,7 +216,7 @@ pub(crate) fn judge(ran: &Ran, verdict: Option<Verdict>) -> Status {
         (None, End::Emulator(text)) => Status::Emulator(text.clone()),
         (None, End::PoweredOff) => match setup().and_then(|text| serde_json::from_str(text).ok()) {
             Some(Verdict::Setup(text)) => Status::Setup(text),
-            _ => Status::Emulator("the machine went off without a verdict".to_owned()),
+            _ => Status::Emulator(SILENT.to_owned()),
         },
     }
 }

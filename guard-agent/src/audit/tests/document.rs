@@ -85,6 +85,7 @@ fn the_document_lists_every_reason_and_gap() {
         GapKind::OverBudget,
         GapKind::WardenDied,
         GapKind::GatewayDied,
+        GapKind::WriteFailed,
     ] {
         assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         assert!(

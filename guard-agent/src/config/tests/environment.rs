@@ -1,3 +1,5 @@
+//! What of the caller's environment reaches the server.
+
 use std::collections::BTreeMap;
 
 use super::{super::environment, *};

@@ -1,3 +1,5 @@
+//! The flags of `run`, by themselves and against each other.
+
 use clap::error::ErrorKind;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The policy file: what is read, what is refused and how.
+
 use std::{collections::BTreeSet, os::unix::fs::symlink};
 
 use super::{super::raw, *};

@@ -1,3 +1,5 @@
+//! Roots: links, nesting, rights, and places that must not be given away.
+
 use std::{fs, os::unix::fs::symlink};
 
 use super::*;

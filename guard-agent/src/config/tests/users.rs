@@ -1,3 +1,5 @@
+//! Who a server runs as.
+
 use super::{super::user, *};
 use crate::{link::message::User, octets::Octets};
 

@@ -31,9 +31,9 @@ pub(crate) fn prepare(spec: &Spec) -> Result<()> {
     cgroups().context("enable cgroup controllers")?;
     loopback().context("bring `lo` up")?;
     unistd::sethostname("guard-vm").context("set the host name")?;
+    sysctls()?;
     if spec.disk {
-        let disk = output::disk(DATA_SERIAL)?;
-        mount_at(disk.to_str().unwrap_or_default(), "/disk", "ext4", NO_FLAGS, "")?;
+        data_disk()?;
     }
     Ok(())
 }
@@ -91,6 +91,7 @@ fn mounts() -> Result<()> {
         MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC,
         "gid=5,mode=620,ptmxmode=666",
     )?;
+    mount_at("mqueue", "/dev/mqueue", "mqueue", strict, "")?;
     mount_at("tmpfs", "/dev/shm", "tmpfs", shm, "mode=1777")?;
     mount_at("securityfs", "/sys/kernel/security", "securityfs", strict, "")?;
     mount_at(
@@ -131,6 +132,30 @@ fn load(path: &str) -> Result<()> {
 fn cgroups() -> Result<()> {
     let file = "/sys/fs/cgroup/cgroup.subtree_control";
     fs::write(file, "+memory +cpu +pids").with_context(|| format!("write `{file}`"))
+}
+
+/// What systemd sets on every host and tests may depend on.
+fn sysctls() -> Result<()> {
+    for (name, value) in [
+        ("fs/protected_hardlinks", "1"),
+        ("fs/protected_symlinks", "1"),
+        ("fs/protected_regular", "2"),
+        ("fs/protected_fifos", "1"),
+        ("net/ipv4/ping_group_range", "0 2147483647"),
+    ] {
+        let path = Path::new("/proc/sys").join(name);
+        fs::write(&path, value).with_context(|| format!("write `{}`", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The ext4 disk, with `/var/tmp` on it as on a host: a tmpfs has no user attributes before 6.6.
+fn data_disk() -> Result<()> {
+    let disk = output::disk(DATA_SERIAL)?;
+    mount_at(disk.to_str().unwrap_or_default(), "/disk", "ext4", NO_FLAGS, "")?;
+    fs::create_dir("/disk/tmp").context("create `/disk/tmp`")?;
+    fs::set_permissions("/disk/tmp", fs::Permissions::from_mode(0o1777)).context("chmod `/disk/tmp`")?;
+    bind("/disk/tmp", "/var/tmp")
 }
 
 /// RTM_NEWLINK that sets IFF_UP on interface 1, which is `lo` in every new network namespace.

@@ -23,7 +23,7 @@ pub(crate) fn run(spec: &Spec) -> Result<Verdict> {
         .args(args)
         .env_clear()
         .envs(spec.env.iter().map(|(name, value)| (name, value)))
-        .current_dir("/root")
+        .current_dir("/")
         .stdin(Stdio::null())
         .stderr(writer.try_clone().context("share the output pipe")?)
         .stdout(writer)
