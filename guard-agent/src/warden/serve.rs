@@ -164,8 +164,13 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
                 }
             }
             ready = ring.readable() => {
-                ready?.clear_ready();
-                warden.drain_events().await;
+                let mut ready = ready?;
+                if warden.drain_events().await {
+                    // As fast as it is read it is filled: others go first.
+                    tokio::task::yield_now().await;
+                } else {
+                    ready.clear_ready();
+                }
             }
             _ = reaper_fd.readable() => break "reaper: it died",
             _ = terminate.recv() => break "warden: it was told to end",
@@ -283,18 +288,20 @@ impl Warden {
         self.overflow.borrow_mut().remove(&cgroup).unwrap_or(0)
     }
 
-    /// Takes everything out of the ring, and says what it had no room for.
-    pub(super) async fn drain_events(&self) {
-        self.take_events();
+    /// Takes out of the ring what it held when this began, and says what it had no room for. `true`: there is more
+    /// by now. It ends even when sandboxes fill the ring as fast as it is emptied.
+    pub(super) async fn drain_events(&self) -> bool {
+        let more = self.take_events();
         let lost = self.programs.borrow().counters().map_or(0, |counters| counters.lost);
         let news = lost.saturating_sub(self.lost_reported.get());
         if news > 0 {
             self.lost_reported.set(lost);
             self.trails.broadcast(&Body::Gap(Gap::counted(None, GapKind::RingFull, news))).await;
         }
+        more
     }
 
-    fn take_events(&self) {
+    fn take_events(&self) -> bool {
         let routes = self.routes.borrow();
         let mut events = self.events.borrow_mut();
         let mut deliver = |event: NetEvent| match routes.get(&event.cgroup_id) {
@@ -306,6 +313,6 @@ impl Warden {
             }
             None => tracing::warn!(?event, "an event of no live sandbox"),
         };
-        while events.drain(&mut deliver).more {}
+        events.drain(&mut deliver).more
     }
 }
