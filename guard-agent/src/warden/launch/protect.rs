@@ -72,7 +72,7 @@ pub fn find(root: &Opened, free: &[String], found: &mut Protection) -> io::Resul
     while let Some((path, directory, depth)) = pending.pop() {
         for name in PROTECTED {
             if !free.iter().any(|freed| freed == name) {
-                pin(&path, &directory, Path::new(name), found)?;
+                pin(root, &path, &directory, Path::new(name), found)?;
             }
         }
         if depth == MAX_DEPTH {
@@ -119,25 +119,27 @@ fn open_below(directory: impl AsFd, name: &Path) -> io::Result<Option<OwnedFd>> 
     }
 }
 
-fn pin(path: &Path, directory: &OwnedFd, name: &Path, found: &mut Protection) -> io::Result<()> {
+fn pin(root: &Opened, path: &Path, directory: &OwnedFd, name: &Path, found: &mut Protection) -> io::Result<()> {
     let Some(object) = open_below(directory, name)? else { return Ok(()) };
     let meta = File::from(object.try_clone()?).metadata()?;
     if !meta.is_dir() && !meta.is_file() {
         return Ok(());
     }
-    // The directories on the way are pinned too, or `mv .git x; mkdir -p .git/hooks` would free the name.
-    let ancestors = name.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty());
-    let mut ancestors: Vec<&Path> = ancestors.collect();
+    // The directories on the way from the root are pinned too, or `mv .git x; mkdir -p .git/hooks` would free the
+    // name, and `mv project x; mkdir -p project/.git/hooks` all names in it.
+    let whole = path.join(name);
+    let inside = whole.strip_prefix(&root.path).unwrap_or(name);
+    let mut ancestors: Vec<&Path> = inside.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty()).collect();
     ancestors.reverse();
     for ancestor in ancestors {
-        let full = path.join(ancestor);
+        let full = root.path.join(ancestor);
         if found.pinned.iter().any(|pinned| pinned.path == full) {
             continue;
         }
-        if let Some(object) = open_below(directory, ancestor)? {
+        if let Some(object) = open_below(&root.object, ancestor)? {
             found.pinned.push(Pinned { path: full, object, is_directory: true, read_only: false });
         }
     }
-    found.pinned.push(Pinned { path: path.join(name), object, is_directory: meta.is_dir(), read_only: true });
+    found.pinned.push(Pinned { path: whole, object, is_directory: meta.is_dir(), read_only: true });
     Ok(())
 }

@@ -57,7 +57,13 @@ pub fn entries(
     grants: Vec<(Grant, Opened)>,
     protection: Protection,
 ) -> std::io::Result<Vec<Entry>> {
-    let mut entries = Vec::new();
+    let mut entries: Vec<Entry> = Vec::new();
+    // Roots that appear under two names: what is mounted over one must be mounted over the other.
+    let names: Vec<(PathBuf, PathBuf)> = roots
+        .iter()
+        .filter(|(opened, _)| opened.resolved != opened.path)
+        .map(|(opened, _)| (opened.path.clone(), opened.resolved.clone()))
+        .collect();
     for (grant, opened) in grants {
         entries.push(Entry {
             point: MountPoint {
@@ -98,20 +104,40 @@ pub fn entries(
         push(opened.path.clone(), opened.object);
     }
     for Pinned { path, object, is_directory, read_only } in protection.pinned {
-        // Rights of the object are those of the root around it, minus writing.
-        let exec = entries.iter().any(|entry| {
-            path.starts_with(entry.point.path.as_path()) && !entry.attributes.no_exec
-        });
+        // As what is mounted around it, minus writing: never more than the innermost of those.
+        let around = entries
+            .iter()
+            .filter(|entry| path.starts_with(entry.point.path.as_path()))
+            .max_by_key(|entry| depth(entry.point.path.as_path()))
+            .map_or(Attributes { read_only: true, no_exec: true, ..Attributes::default() }, |entry| entry.attributes);
         entries.push(Entry {
             point: MountPoint { path: Octets::from(path), is_directory, rights: None },
             object,
-            attributes: Attributes { read_only, no_exec: !exec, no_dev: true, no_suid: true },
-            recursive: false,
+            attributes: Attributes { read_only: read_only || around.read_only, no_dev: true, no_suid: true, ..around },
+            recursive: !read_only,
         });
+    }
+    for at in 0..entries.len() {
+        let Some(entry) = entries.get(at).filter(|entry| !names.iter().any(|(name, real)| {
+            [name, real].into_iter().any(|root| root == entry.point.path.as_path())
+        })) else { continue };
+        let others = other_names(entry.point.path.as_path(), &names);
+        let copies = others.into_iter().map(|path| {
+            let point = MountPoint { path: Octets::from(path), ..entry.point.clone() };
+            Ok(Entry { point, object: entry.object.try_clone()?, ..*entry })
+        });
+        let copies = copies.collect::<std::io::Result<Vec<_>>>()?;
+        entries.extend(copies);
     }
     // Stable: equal paths keep the order above, so that the later one, the root, is on top.
     entries.sort_by_key(|entry| depth(entry.point.path.as_path()));
     Ok(entries)
+}
+
+/// Where else a path inside a root of two names is seen.
+fn other_names(path: &Path, names: &[(PathBuf, PathBuf)]) -> Vec<PathBuf> {
+    let both = names.iter().flat_map(|(name, real)| [(name, real), (real, name)]);
+    both.filter_map(|(from, to)| Some(to.join(path.strip_prefix(from).ok()?))).collect()
 }
 
 /// Links that no mounted tree brings along itself.
