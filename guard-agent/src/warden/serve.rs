@@ -41,6 +41,9 @@ use crate::{
 /// How long a connection may take to say what it wants.
 const HELLO_LIMIT: Duration = Duration::from_secs(10);
 
+/// A launch holds two descriptors a mount, a session about ten.
+const MOST_FILES: u64 = 1 << 16;
+
 /// Events waiting for one session; what does not fit is counted.
 const SESSION_QUEUE: usize = 4096;
 
@@ -116,8 +119,25 @@ fn stand_alone() -> io::Result<()> {
     // Descriptors the starter inherited from its client: whoever waits for their end would wait for ours.
     sys::process::close_from(3)?;
     nix::sys::signal::SigSet::empty().thread_set_mask()?;
+    lift_limits()?;
     // Directories of the views must be passable for the server's user, whatever the starter's mask is.
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_retain(0o022));
+    Ok(())
+}
+
+/// Limits of the starter that would end the warden, or its trails' writes, in the middle of others' sessions.
+fn lift_limits() -> io::Result<()> {
+    use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
+    for (limit, flag) in [(Resource::RLIMIT_FSIZE, 'f'), (Resource::RLIMIT_CPU, 't'), (Resource::RLIMIT_AS, 'v'), (Resource::RLIMIT_DATA, 'd')] {
+        if getrlimit(limit)? != (RLIM_INFINITY, RLIM_INFINITY) && setrlimit(limit, RLIM_INFINITY, RLIM_INFINITY).is_err() {
+            return Err(io::Error::other(format!("root may not lift the limit that `ulimit -{flag}` shows; start it without that limit")));
+        }
+    }
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    let wanted = most.max(MOST_FILES);
+    if setrlimit(Resource::RLIMIT_NOFILE, wanted, wanted).is_err() {
+        setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
+    }
     Ok(())
 }
 
