@@ -19,8 +19,7 @@ use nix::sys::signal::{SigSet, Signal};
 const STEP: usize = 251;
 
 fn main() -> ExitCode {
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
+    for word in std::env::args().skip(1) {
         let (name, value) = word.split_once('=').unwrap_or((&word, ""));
         match act(name, value) {
             Ok(None) => {}

@@ -225,7 +225,7 @@ fn only_root_can_reach_it() -> Result<()> {
             .and_then(|uid| uid.parse::<u32>().ok())
             .with_context(|| format!("no uid in {}", finished.stderr))?;
         ensure!(uid >= 2_100_000_000, "uid {uid} is no dynamic one");
-        let told = format!("error: {what}\n{}\n  fix: {fix}\n", line);
+        let told = format!("error: {what}\n{line}\n  fix: {fix}\n");
         ensure!(
             finished.stderr == told && line.ends_with(&why[5..]),
             "{}",

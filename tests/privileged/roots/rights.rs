@@ -75,7 +75,7 @@ fn read_and_write() -> Result<()> {
             format!("write({new}, 'new')"),
             format!("os.chmod({new}, 0o640)"),
             format!("os.utime({new}, (7, 7))"),
-            format!("os.mkdir({}.decode() + '/dir')", sub),
+            format!("os.mkdir({sub}.decode() + '/dir')"),
             format!("os.rename({new}, {})", py(root.join("sub/moved"))),
             format!("os.symlink('note', {})", py(root.join("soft"))),
             format!("os.unlink({})", py(root.join("sub/inner"))),
@@ -181,7 +181,7 @@ fn roots_in_roots() -> Result<()> {
         executable(&root.join("static"), &program(Tiny::Exit))?;
         give(&root)?;
         for turned in [false, true] {
-            let mut roots = vec![(root.clone(), "r"), (root.join("sub"), "rw"), (root.join("sub/deep"), "rwx")];
+            let mut roots = [(root.clone(), "r"), (root.join("sub"), "rw"), (root.join("sub/deep"), "rwx")];
             if turned {
                 roots.reverse();
             }

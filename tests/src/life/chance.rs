@@ -29,6 +29,7 @@ impl Chance {
         }
     }
 
+    #[expect(clippy::should_implement_trait, reason = "there is always one more")]
     pub fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
