@@ -17,9 +17,14 @@ use crate::{
     octets::Octets,
     refusal::Refusal,
     runtime::{Ask, LOOKUPS},
+    sys,
 };
 
 pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
+    // What the client left open is nothing of ours: the gateway would keep what root had opened, the resolver get it.
+    sys::process::close_from(3).map_err(|error| {
+        Refusal::internal("cannot start", format!("inherited descriptors cannot be closed: {error}"), "report this with the kernel's version")
+    })?;
     let host = Host::current()?;
     let plan = config::resolved::resolve(args, &host)?;
     if !host.is_root() {

@@ -10,6 +10,7 @@ use std::{
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
+        resource::{Resource, getrlimit, setrlimit},
         signal::{SigSet, SigmaskHow, Signal, sigprocmask},
         signalfd::{SfdFlags, SignalFd},
         wait::{WaitPidFlag, WaitStatus, waitpid},
@@ -171,6 +172,9 @@ fn become_child(
         // Only the descriptor that reports a failed exec survives until then, and closes itself on success.
         process::close_on_exec_from(3)?;
         debug_assert!(report > 2);
+        // The warden's own is large; programs that use select() must not get descriptors it cannot name.
+        let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
+        setrlimit(Resource::RLIMIT_NOFILE, most.min(1024), most)?;
         // Our runtime ignores SIGPIPE; what a client ignored comes down to here too. A server starts afresh.
         signals::reset_all()?;
         sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;

@@ -254,6 +254,10 @@ fn links(tree: &Tree, setup: &Setup) -> Result<(), StepError> {
             Err(error) if error.raw_os_error() == Some(libc::ELOOP) => continue,
             Err(error) => return Err(place()(error)),
         };
+        // A mounted tree brings its own links; this process still is root and must write in nobody else's.
+        if tree.require_own(&parent).is_err() {
+            continue;
+        }
         match nix::unistd::symlinkat(link.target.as_path(), &parent, name) {
             Ok(()) | Err(nix::Error::EEXIST | nix::Error::EROFS) => {}
             Err(error) => return Err(place()(error.into())),
@@ -292,23 +296,31 @@ pub(super) fn landlock_rules(setup: &Setup) -> Result<Vec<(OwnedFd, Access)>, St
     let slash = Path::new("/");
     let root = File::open(slash).map_err(failed(slash))?;
     let mut rules = Vec::new();
-    let mut push = |path: &Path, access: Access| -> Result<(), StepError> {
-        let object = open_at(&root, path.strip_prefix("/").unwrap_or(path), libc::O_PATH, 0).map_err(failed(path))?;
+    let mut add = |path: &Path, access: Access, resolve: u64| -> Result<(), StepError> {
+        let object = open_at(&root, path.strip_prefix("/").unwrap_or(path), libc::O_PATH, resolve).map_err(failed(path))?;
         rules.push((object, access));
         Ok(())
     };
+    for (path, _) in &setup.files {
+        if path.as_path().exists() {
+            add(path.as_path(), Rights::R.into(), 0)?;
+        }
+    }
+    // No link is followed, as when these were mounted: who owns the tree around one may have put one there since.
+    let mut push = |path: &Path, access: Access| add(path, access, libc::RESOLVE_NO_SYMLINKS);
     for point in &setup.mounts {
         if let Some(rights) = point.rights {
             push(point.path.as_path(), rights.into())?;
         }
     }
-    for (path, _) in &setup.files {
-        if path.as_path().exists() {
-            push(path.as_path(), Rights::R.into())?;
-        }
-    }
     push(Path::new("/proc"), Rights::R.into())?;
-    push(Path::new("/tmp"), Rights::RW.into())?;
+    // A root on top of one of the sandbox's own trees has hidden it: writing there is for the root's rights to say.
+    let hidden = |tree: &Path| {
+        setup.mounts.iter().any(|point| point.is_directory && tree.starts_with(point.path.as_path()))
+    };
+    if !hidden(Path::new("/tmp")) {
+        push(Path::new("/tmp"), Rights::RW.into())?;
+    }
     for (name, _) in DEVICES {
         push(&Path::new("/dev").join(name), Access::DEVICE)?;
     }
@@ -316,6 +328,7 @@ pub(super) fn landlock_rules(setup: &Setup) -> Result<Vec<(OwnedFd, Access)>, St
     push(Path::new("/dev/shm"), Rights::RW.into())?;
     if !shows_host(setup)
         && let Some(home) = &setup.home
+        && !hidden(home.as_path())
     {
         push(home.as_path(), Rights::RW.into())?;
     }

@@ -49,7 +49,7 @@ fn hierarchies(mountinfo: &str) -> Vec<PathBuf> {
 }
 
 /// mountinfo writes space, tab, newline and backslash as three octal digits.
-fn unescape(text: &str) -> String {
+pub(super) fn unescape(text: &str) -> String {
     let mut out = text.to_owned();
     for (code, plain) in [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")] {
         out = out.replace(code, plain);
@@ -96,7 +96,7 @@ impl Parent {
         for name in &controllers {
             fs::write(&control, format!("+{name}")).map_err(wrap("enable a controller in", &control))?;
         }
-        let directory = File::open(&path).map_err(wrap("open", &path))?;
+        let directory = hold(&path).map_err(wrap("take", &path))?;
         // Depth below the hierarchy's root, which has level 0; sandboxes sit one below.
         Ok(Self { directory, level: level_of(&path)?, controllers, path })
     }
@@ -251,6 +251,23 @@ impl Sandbox {
     pub fn remove(&self) -> io::Result<()> {
         fs::remove_dir(&self.path)
     }
+}
+
+/// Opens a warden's cgroup and takes it for as long as the file is open. The lock in the state directory does not
+/// do: in another mount namespace another directory has the same path, and its warden the same cgroup.
+pub fn hold(path: &Path) -> io::Result<File> {
+    let directory = File::open(path)?;
+    let end = Instant::now() + Duration::from_secs(1);
+    // A process that a dead warden had just begun may have it a moment longer.
+    while !crate::sys::process::try_lock(&directory)? {
+        if Instant::now() > end {
+            return Err(io::Error::other(
+                "a warden in another mount namespace has it, for a state directory of the same path: use another with `--state`",
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(directory)
 }
 
 fn kill(path: &Path) -> io::Result<()> {

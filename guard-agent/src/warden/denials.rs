@@ -1,7 +1,7 @@
 //! From kernel events and seccomp notifications to records: identical denials collapse, and a sandbox has a
 //! byte budget, so that a hostile server can neither fill the disk nor silence the log.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use guard_common::event::{REASON_NETWORK_NONE, REASON_SOCKET_KIND};
 
@@ -79,13 +79,14 @@ pub(super) struct Denials {
     session: String,
     server: String,
     seen: HashMap<String, (Denial, u64)>,
+    operations: HashSet<String>,
     spent: usize,
     over: u64,
 }
 
 impl Denials {
     pub(super) fn new(session: &str, server: &str) -> Self {
-        Self { session: session.to_owned(), server: server.to_owned(), seen: HashMap::new(), spent: 0, over: 0 }
+        Self { session: session.to_owned(), server: server.to_owned(), seen: HashMap::new(), operations: HashSet::new(), spent: 0, over: 0 }
     }
 
     /// A record to write now, for a denial not seen before.
@@ -95,11 +96,15 @@ impl Denials {
             *repeats += 1;
             return None;
         }
-        if self.seen.len() >= MAX_DISTINCT {
+        // The first of each operation is always written, or a thousand connects would buy silence for what follows.
+        // There are as many operations as the filter and the programs have names for.
+        let first = self.operations.insert(denial.op.clone());
+        if self.seen.len() >= MAX_DISTINCT && !first {
             self.over += 1;
             return None;
         }
-        let body = self.afford(denial.record(&self.session, &self.server, None), 1);
+        let kernel = denial.record(&self.session, &self.server, None);
+        let body = if first { Some(Body::Kernel(Box::new(kernel))) } else { self.afford(kernel, 1) };
         self.seen.insert(key, (denial, 0));
         body
     }
@@ -284,5 +289,17 @@ mod tests {
         count(denials.finish());
         assert_eq!(recorded + repeated + over, u64::from(attempts));
         assert!(over > 0 && repeated > 0 && recorded as usize <= MAX_DISTINCT);
+    }
+
+    #[test]
+    fn a_flood_of_one_kind_does_not_hide_another() {
+        let mut denials = Denials::new("s", "server");
+        for port in 0..5000 {
+            let _ = denials.add(denial(port));
+            let _ = denials.flush();
+        }
+        let other = Denial { op: "ptrace".into(), ..denial(1) };
+        assert!(denials.add(other.clone()).is_some());
+        assert!(denials.add(other).is_none());
     }
 }

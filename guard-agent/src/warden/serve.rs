@@ -41,6 +41,9 @@ use crate::{
 /// How long a connection may take to say what it wants.
 const HELLO_LIMIT: Duration = Duration::from_secs(10);
 
+/// A launch holds two descriptors a mount, a session about ten.
+const MOST_FILES: u64 = 1 << 16;
+
 /// Events waiting for one session; what does not fit is counted.
 const SESSION_QUEUE: usize = 4096;
 
@@ -116,8 +119,25 @@ fn stand_alone() -> io::Result<()> {
     // Descriptors the starter inherited from its client: whoever waits for their end would wait for ours.
     sys::process::close_from(3)?;
     nix::sys::signal::SigSet::empty().thread_set_mask()?;
+    lift_limits()?;
     // Directories of the views must be passable for the server's user, whatever the starter's mask is.
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_retain(0o022));
+    Ok(())
+}
+
+/// Limits of the starter that would end the warden, or its trails' writes, in the middle of others' sessions.
+fn lift_limits() -> io::Result<()> {
+    use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
+    for (limit, flag) in [(Resource::RLIMIT_FSIZE, 'f'), (Resource::RLIMIT_CPU, 't'), (Resource::RLIMIT_AS, 'v'), (Resource::RLIMIT_DATA, 'd')] {
+        if getrlimit(limit)? != (RLIM_INFINITY, RLIM_INFINITY) && setrlimit(limit, RLIM_INFINITY, RLIM_INFINITY).is_err() {
+            return Err(io::Error::other(format!("root may not lift the limit that `ulimit -{flag}` shows; start it without that limit")));
+        }
+    }
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    let wanted = most.max(MOST_FILES);
+    if setrlimit(Resource::RLIMIT_NOFILE, wanted, wanted).is_err() {
+        setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
+    }
     Ok(())
 }
 
@@ -164,8 +184,13 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
                 }
             }
             ready = ring.readable() => {
-                ready?.clear_ready();
-                warden.drain_events().await;
+                let mut ready = ready?;
+                if warden.drain_events().await {
+                    // As fast as it is read it is filled: others go first.
+                    tokio::task::yield_now().await;
+                } else {
+                    ready.clear_ready();
+                }
             }
             _ = reaper_fd.readable() => break "reaper: it died",
             _ = terminate.recv() => break "warden: it was told to end",
@@ -283,18 +308,20 @@ impl Warden {
         self.overflow.borrow_mut().remove(&cgroup).unwrap_or(0)
     }
 
-    /// Takes everything out of the ring, and says what it had no room for.
-    pub(super) async fn drain_events(&self) {
-        self.take_events();
+    /// Takes out of the ring what it held when this began, and says what it had no room for. `true`: there is more
+    /// by now. It ends even when sandboxes fill the ring as fast as it is emptied.
+    pub(super) async fn drain_events(&self) -> bool {
+        let more = self.take_events();
         let lost = self.programs.borrow().counters().map_or(0, |counters| counters.lost);
         let news = lost.saturating_sub(self.lost_reported.get());
         if news > 0 {
             self.lost_reported.set(lost);
             self.trails.broadcast(&Body::Gap(Gap::counted(None, GapKind::RingFull, news))).await;
         }
+        more
     }
 
-    fn take_events(&self) {
+    fn take_events(&self) -> bool {
         let routes = self.routes.borrow();
         let mut events = self.events.borrow_mut();
         let mut deliver = |event: NetEvent| match routes.get(&event.cgroup_id) {
@@ -306,6 +333,6 @@ impl Warden {
             }
             None => tracing::warn!(?event, "an event of no live sandbox"),
         };
-        while events.drain(&mut deliver).more {}
+        events.drain(&mut deliver).more
     }
 }

@@ -44,6 +44,11 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 const DEATH_LIMIT: Duration = Duration::from_secs(5);
 /// Before the second try to write an exit.
 const RETRY: Duration = Duration::from_millis(150);
+/// Notifications answered in one turn. A server that makes them faster than they are answered must not keep the one
+/// thread from its gateway's word, from other sessions and from the end.
+const TURN: usize = 64;
+/// After a full turn others go first; the callers wait in the kernel.
+const BREATH: Duration = Duration::from_millis(2);
 /// How often collapsed denials become records.
 const FLUSH: Duration = Duration::from_secs(1);
 
@@ -416,7 +421,11 @@ impl Running {
         let mut flush = interval(FLUSH);
         flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let killed = End::killed;
+        let mut flooded = false;
         loop {
+            if std::mem::take(&mut flooded) {
+                sleep(BREATH).await;
+            }
             // In this order: a server that floods us with refused attempts must not keep us from hearing that it is
             // to be ended. What it can make come last.
             let records = tokio::select! {
@@ -451,14 +460,18 @@ impl Running {
                     }
                 },
                 _ = flush.tick() => self.denials.flush(),
+                Some(event) = self.events.recv() => self.denials.add(denial_of(&event)).into_iter().collect(),
+                // Last: a hostile server makes it always ready.
                 notified = notifications(&self.notifications) => match notified {
-                    Ok(denials) => denials.into_iter().filter_map(|denial| self.denials.add(denial)).collect(),
+                    Ok(denials) => {
+                        flooded = denials.len() >= TURN;
+                        denials.into_iter().filter_map(|denial| self.denials.add(denial)).collect()
+                    }
                     Err(error) => {
                         tracing::error!(session = self.session, %error, "seccomp notifications cannot be read");
                         return killed("warden: seccomp notifications cannot be read");
                     }
                 },
-                Some(event) = self.events.recv() => self.denials.add(denial_of(&event)).into_iter().collect(),
             };
             for record in records {
                 if let Err(error) = write(trail, record).await {
@@ -562,17 +575,23 @@ fn resource_use(counters: &Counters) -> ResourceUse {
     ResourceUse { memory_events: get("memory_events"), pids_events: get("pids_events"), cpu_stat: get("cpu_stat") }
 }
 
-/// Takes what is pending, refuses each, and tells what it was. Never ends without a denial or an error.
+/// Takes what is pending (at most a turn's worth), refuses each, and tells what it was. Never ends without a denial
+/// or an error.
 async fn notifications(listener: &AsyncFd<Listener>) -> io::Result<Vec<Denial>> {
     loop {
         let mut ready = listener.readable().await?;
         let mut denials = Vec::new();
-        while let Some(notification) = listener.get_ref().recv()? {
+        while denials.len() < TURN
+            && let Some(notification) = listener.get_ref().recv()?
+        {
             let denied = crate::confine::notify::describe(&notification);
             listener.get_ref().deny(notification.id, denied.errno)?;
             denials.push(super::denials::of_notification(&notification, denied));
         }
-        ready.clear_ready();
+        // After a full turn there may be more: it stays ready.
+        if denials.len() < TURN {
+            ready.clear_ready();
+        }
         if !denials.is_empty() {
             return Ok(denials);
         }

@@ -21,6 +21,7 @@ pub fn sweep(state: &Path, cause: &str) -> io::Result<usize> {
     if parent.as_ref().is_some_and(|parent| parent.exists()) {
         fault::point("sweep.kill")?;
     }
+    let held = parent.as_ref().filter(|parent| parent.exists()).map(|parent| cgroup::hold(parent)).transpose()?;
     // Every cgroup below ours, whether or not its entry survived.
     if let Some(parent) = &parent
         && let Ok(listing) = fs::read_dir(parent)
@@ -41,6 +42,7 @@ pub fn sweep(state: &Path, cause: &str) -> io::Result<usize> {
             _ => {}
         }
     }
+    drop(held);
     let entries = registry::entries(state)?;
     for entry in &entries {
         match record(entry, cause) {

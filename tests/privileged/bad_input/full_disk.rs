@@ -24,9 +24,17 @@ fn the_server_is_killed_and_the_chain_is_whole() -> Result<()> {
     let place = stage.directory("place")?;
     // The shell around the agent stays, and its mount namespace with it.
     let setup = format!("mount -t tmpfs -o size=256k,mode=700 none {}", text(&place));
-    let script = format!("set -e; {setup}; \"$@\" || code=$?; cp -a {0} {1}; exit ${{code:-0}}", text(&place), text(&stage.path("copy")));
+    let script = format!(
+        "set -e; {setup}; \"$@\" || code=$?; cp -a {0} {1}; exit ${{code:-0}}",
+        text(&place),
+        text(&stage.path("copy"))
+    );
     let mut around = with_mounts("");
-    let at = around.iter().position(|word| word == "-c").context("a shell's text")? + 1;
+    let at = around
+        .iter()
+        .position(|word| word == "-c")
+        .context("a shell's text")?
+        + 1;
     around[at] = script.into();
     let run = AgentBuilder::bare()
         .option("--audit", &place)
@@ -34,7 +42,12 @@ fn the_server_is_killed_and_the_chain_is_whole() -> Result<()> {
         .outer_env("GUARD_AGENT_IDLE_MS", "100")
         .around(around);
     let mut inside = Inside::start(run)?;
-    fill(&Path::new("/proc").join(inside.pid().to_string()).join("root").join(place.strip_prefix("/")?))?;
+    fill(
+        &Path::new("/proc")
+            .join(inside.pid().to_string())
+            .join("root")
+            .join(place.strip_prefix("/")?),
+    )?;
     // Each a record of its own, since the address differs.
     let attempt = "[socket.socket().connect_ex(('127.0.0.1', 1000 + port)) for port in range(500)]";
     drop(inside.ask(attempt));
@@ -61,6 +74,9 @@ fn the_server_is_killed_and_the_chain_is_whole() -> Result<()> {
     std::thread::sleep(Duration::from_millis(200));
     let report = verify(&copy, &VerifyOptions::default())?;
     ensure!(report.ok, "the chain is damaged: {:?}", report.first_bad);
-    ensure!(guard_tests::records::read(&copy)?.len() > before, "nothing was added");
+    ensure!(
+        guard_tests::records::read(&copy)?.len() > before,
+        "nothing was added"
+    );
     Ok(())
 }

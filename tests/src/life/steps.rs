@@ -32,7 +32,12 @@ pub fn in_source(source: &Path) -> Result<BTreeSet<String>> {
             }
         }
     }
-    ensure!(found.len() > 20, "only {} steps found in `{}`", found.len(), source.display());
+    ensure!(
+        found.len() > 20,
+        "only {} steps found in `{}`",
+        found.len(),
+        source.display()
+    );
     Ok(found)
 }
 
@@ -40,9 +45,14 @@ fn names(text: &str, found: &mut BTreeSet<String>) {
     for call in ["point(", "step("] {
         for (at, _) in text.match_indices(call) {
             let rest = text[at + call.len()..].trim_start();
-            let Some(name) = rest.strip_prefix('"').and_then(|rest| rest.split('"').next()) else { continue };
+            let Some(name) = rest.strip_prefix('"').and_then(|rest| rest.split('"').next()) else {
+                continue;
+            };
             // `step("create a landlock ruleset")` is another helper's sentence.
-            let is_name = name.contains('.') && name.bytes().all(|byte| byte.is_ascii_lowercase() || b".-".contains(&byte));
+            let is_name = name.contains('.')
+                && name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || b".-".contains(&byte));
             if is_name {
                 found.insert(name.to_owned());
             }
@@ -129,7 +139,13 @@ pub const GATEWAY: &[&str] = &[
 ];
 
 /// Writes when a session ends.
-pub const END_WRITES: &[&str] = &["exit.record", "audit.write#2", "audit.sync#2", "audit.checkpoint", "audit.write#3"];
+pub const END_WRITES: &[&str] = &[
+    "exit.record",
+    "audit.write#2",
+    "audit.sync#2",
+    "audit.checkpoint",
+    "audit.write#3",
+];
 
 /// What the reaper, or the next warden, does about a dead warden.
 pub const SWEEP: &[&str] = &["sweep.kill", "sweep.record"];
@@ -143,11 +159,20 @@ pub const ELSEWHERE: &[&str] = &["audit.rotate"];
 /// All tables together, without the numbers of occurrences.
 #[must_use]
 pub fn tested() -> BTreeSet<String> {
-    [WARDEN, LAUNCH, LAUNCH_WRITES, GATEWAY, END_WRITES, SWEEP, LEAVE, ELSEWHERE]
-        .concat()
-        .into_iter()
-        .map(|name| name.split('#').next().unwrap_or(name).to_owned())
-        .collect()
+    [
+        WARDEN,
+        LAUNCH,
+        LAUNCH_WRITES,
+        GATEWAY,
+        END_WRITES,
+        SWEEP,
+        LEAVE,
+        ELSEWHERE,
+    ]
+    .concat()
+    .into_iter()
+    .map(|name| name.split('#').next().unwrap_or(name).to_owned())
+    .collect()
 }
 
 /// # Errors

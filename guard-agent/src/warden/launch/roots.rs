@@ -105,7 +105,9 @@ pub fn open_root(root: &Root, uid: u32, reserved: &Reserved<'_>) -> Result<Opene
         let kind = if meta.file_type().is_socket() { "a socket" } else { "not a directory or a regular file" };
         return Err(Refusal::usage(what(), format!("it is {kind}"), "name a directory or a regular file"));
     }
-    check_filesystem(&object).map_err(|why| Refusal::usage(what(), why, "name a directory of ordinary files"))?;
+    check_filesystem(&object)
+        .and_then(|()| check_below(&resolved))
+        .map_err(|why| Refusal::usage(what(), why, "name a directory of ordinary files"))?;
     // O_PATH asks no permission of the object itself.
     File::open(format!("/proc/self/fd/{}", object.as_raw_fd())).map_err(|error| unreachable(&error))?;
     for (name, path) in &reserved.paths {
@@ -158,6 +160,20 @@ fn check_filesystem(object: impl AsFd) -> Result<(), String> {
     }
 }
 
+/// What is mounted below a root comes with it: the kernel's interfaces must not, such as `/proc` of a chroot.
+fn check_below(root: &Path) -> Result<(), String> {
+    let text = fs::read_to_string("/proc/self/mountinfo").map_err(|error| format!("cannot tell what is mounted in it: {error}"))?;
+    for line in text.lines() {
+        let Some((before, after)) = line.split_once(" - ") else { continue };
+        let kind = after.split(' ').next().unwrap_or_default();
+        let point = crate::warden::cgroup::unescape(before.split(' ').nth(4).unwrap_or_default());
+        if Path::new(&point).starts_with(root) && KERNEL_INTERFACES.iter().any(|(_, name)| *name == kind) {
+            return Err(format!("the {kind} filesystem `{}` is mounted in it, an interface to the kernel", shown(&point)));
+        }
+    }
+    Ok(())
+}
+
 /// Whether the directory `meta` is `path` or one of its ancestors, compared as objects.
 fn contains(meta: &fs::Metadata, path: &Path) -> bool {
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
@@ -193,6 +209,7 @@ pub fn open_grant(grant: &Grant, uid: u32) -> Result<Opened, Refusal> {
     if !meta.is_dir() && !meta.is_file() {
         return Err(refuse(&io::Error::other("it is not a directory or a regular file")));
     }
+    check_filesystem(&object).map_err(|why| refuse(&io::Error::other(why)))?;
     File::open(format!("/proc/self/fd/{}", object.as_raw_fd())).map_err(|error| refuse(&error))?;
     Ok(Opened {
         path: path.to_path_buf(),

@@ -139,13 +139,18 @@ impl Names {
 }
 
 fn pin(entries: &mut Vec<Entry>, path: PathBuf, object: OwnedFd, is_directory: bool, read_only: bool) {
-    // Rights of the object are those of the root around it, minus writing.
-    let exec = entries.iter().any(|entry| path.starts_with(entry.point.path.as_path()) && !entry.attributes.no_exec);
+    // As what is mounted around it, minus writing: never more than the innermost of those gives.
+    let around = entries
+        .iter()
+        .filter(|entry| path.starts_with(entry.point.path.as_path()))
+        .max_by_key(|entry| depth(entry.point.path.as_path()))
+        .map_or(Attributes { read_only: true, no_exec: true, ..Attributes::default() }, |entry| entry.attributes);
     entries.push(Entry {
         point: MountPoint { path: Octets::from(path), is_directory, rights: None },
         object,
-        attributes: Attributes { read_only, no_exec: !exec, no_dev: true, no_suid: true },
-        recursive: false,
+        attributes: Attributes { read_only: read_only || around.read_only, no_dev: true, no_suid: true, ..around },
+        // What is mounted below a directory that is only held stays where it is.
+        recursive: !read_only,
     });
 }
 
