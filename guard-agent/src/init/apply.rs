@@ -47,7 +47,7 @@ pub(super) fn apply(
         .map_err(|_| StepError::new("init.setup", "", "the descriptors do not match the setup"))?;
 
     // 1. The mount namespace leaves the host's propagation before anything is mounted in it.
-    step("init.propagation", "/", || view::make_private())?;
+    step("init.propagation", "/", view::make_private)?;
     // 2. The view; from here on no path of the host exists.
     step("init.view", "", || Ok(()))?;
     view::build(&setup, descriptors)?;

@@ -62,13 +62,11 @@ fn run(channel: &Channel) -> Result<(), StepError> {
     let (setup, descriptors) = receive_setup(channel).map_err(|error| link("setup", &error))?;
     let (setup, pipes, confinement) = apply::apply(channel, *setup, descriptors)?;
     channel.send(&FromInit::Ready(confinement), &[]).map_err(|error| link("ready", &error))?;
-    loop {
-        match channel.receive::<ToInit>().map_err(|error| link("release", &error))?.0 {
-            ToInit::Release => break,
-            // Asked to end before it began.
-            ToInit::Terminate => return Ok(()),
-            other => return Err(StepError::new("release", "", format!("unexpected message {other:?}"))),
-        }
+    match channel.receive::<ToInit>().map_err(|error| link("release", &error))?.0 {
+        ToInit::Release => {}
+        // Asked to end before it began.
+        ToInit::Terminate => return Ok(()),
+        other => return Err(StepError::new("release", "", format!("unexpected message {other:?}"))),
     }
     supervise::run(channel, &setup, pipes)
 }

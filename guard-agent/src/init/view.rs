@@ -118,6 +118,7 @@ impl Tree {
         }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "what is attached needs no descriptor any more")]
     fn mount(&mut self, filesystem: OwnedFd, path: &str) -> Result<(), StepError> {
         let target = self.directory(Path::new(path)).map_err(at(path))?;
         let own = device(&filesystem).map_err(at(path))?;

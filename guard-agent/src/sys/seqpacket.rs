@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
-    os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
 };
 
 use nix::sys::socket::{
@@ -37,7 +37,7 @@ pub fn peer(socket: &impl AsFd) -> io::Result<UnixCredentials> {
 
 /// Sends one datagram.
 pub fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let raw: Vec<RawFd> = descriptors.iter().map(|fd| fd.as_raw_fd()).collect();
+    let raw: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
     let rights = [ControlMessage::ScmRights(&raw)];
     let control: &[ControlMessage<'_>] = if raw.is_empty() { &[] } else { &rights };
     let sent = loop {

@@ -321,6 +321,7 @@ fn setup(context: &Context, job: &Job, entries: &[Entry]) -> Setup {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "what was sent is closed here")]
 fn send_setup(
     channel: &Channel,
     setup: Setup,

@@ -153,7 +153,6 @@ fn closed(path: &Path, meta: &fs::Metadata) -> String {
 
 fn check_filesystem(object: impl AsFd) -> Result<(), String> {
     let stat = nix::sys::statfs::fstatfs(object.as_fd()).map_err(|error| format!("cannot tell its filesystem: {error}"))?;
-    #[expect(clippy::unnecessary_cast, reason = "the width differs between C libraries")]
     let magic = stat.filesystem_type().0 as i64;
     match KERNEL_INTERFACES.iter().find(|(known, _)| *known == magic) {
         Some((_, name)) => Err(format!("it is on a {name} filesystem, an interface to the kernel")),
