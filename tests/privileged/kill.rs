@@ -47,9 +47,13 @@ fn main() -> ExitCode {
         trials.push(Trial::test(format!("at::{step}"), move || told(at(step, true))));
     }
     for step in steps::CLOSE_WRITES {
-        trials.push(Trial::test(format!("at::{step}"), move || told(closing(step, true))));
+        trials.push(Trial::test(format!("at::{step}"), move || {
+            told(closing(step, true))
+        }));
     }
-    trials.push(Trial::test("at::warden.leave", || told(closing("warden.leave", false))));
+    trials.push(Trial::test("at::warden.leave", || {
+        told(closing("warden.leave", false))
+    }));
     for step in steps::SWEEP {
         trials.push(Trial::test(format!("reaper_at::{step}"), move || {
             told(sweeping(step, Role::Reaper))
@@ -154,7 +158,10 @@ fn closing(step: &str, unclean: bool) -> Result<()> {
         let told = trail::kind(&records, "gap")
             .iter()
             .any(|gap| gap.body.to_string().contains("unclean-close"));
-        ensure!(told == unclean, "a gap for the open end: {told}, expected: {unclean}");
+        ensure!(
+            told == unclean,
+            "a gap for the open end: {told}, expected: {unclean}"
+        );
         Ok(())
     })
 }
