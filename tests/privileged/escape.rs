@@ -13,9 +13,9 @@ use guard_tests::{
     agent::{AgentBuilder, Bench},
     control,
     picture::Picture,
-    records::Record,
-    require::{Leg, Row},
-    suite::{Answer, Declared, Suite, Views},
+    records::{Kernel, Record},
+    require::{Leg, Row, kernel_sees_unix},
+    suite::{Answer, Declared, Expected, Suite, Views},
     world::World,
 };
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -38,11 +38,12 @@ struct Inside {
 fn main() -> Result<()> {
     let arguments = Arguments::from_args();
     let suite = Suite::load()?;
+    let views = views()?;
     if arguments.list {
-        libtest_mimic::run(&arguments, trials(&suite, &Arc::default())).exit();
+        libtest_mimic::run(&arguments, trials(&suite, &views, &Arc::default())).exit();
     }
-    let evidence = Arc::new(Evidence::gather(&suite)?);
-    let conclusion = libtest_mimic::run(&arguments, trials(&suite, &evidence));
+    let evidence = Arc::new(Evidence::gather(&suite, &views)?);
+    let conclusion = libtest_mimic::run(&arguments, trials(&suite, &views, &evidence));
     conclusion.exit();
 }
 
@@ -51,19 +52,33 @@ fn main() -> Result<()> {
 struct Evidence {
     controls: BTreeMap<String, Result<Row, String>>,
     views: BTreeMap<&'static str, Inside>,
+    /// Whether the kernel's cgroup programs see unix addresses.
+    sees_unix: bool,
 }
 
 const VIEWS: [&str; 2] = ["private", "host"];
 
+/// Both views, or those that `GUARD_TEST_VIEWS` names: an emulated machine takes a minute for each.
+fn views() -> Result<Vec<&'static str>> {
+    let Ok(wanted) = std::env::var("GUARD_TEST_VIEWS") else {
+        return Ok(VIEWS.to_vec());
+    };
+    let find = |name: &str| {
+        let found = VIEWS.into_iter().find(|view| *view == name);
+        found.with_context(|| format!("`GUARD_TEST_VIEWS`: no view `{name}`, there are {VIEWS:?}"))
+    };
+    wanted.split(',').map(find).collect()
+}
+
 impl Evidence {
-    fn gather(suite: &Suite) -> Result<Self> {
-        let mut evidence = Self::default();
+    fn gather(suite: &Suite, views: &[&'static str]) -> Result<Self> {
+        let mut evidence = Self { sees_unix: kernel_sees_unix()?, ..Self::default() };
         let outside = World::new("controls")?;
         for probe in &suite.probes {
             let row = control::run(&outside, probe).map_err(|error| format!("{error:#}"));
             evidence.controls.insert(probe.name.clone(), row);
         }
-        for view in VIEWS {
+        for &view in views {
             eprintln!("running {} attempts in the {view} view", suite.probes.len());
             evidence.views.insert(
                 view,
@@ -177,17 +192,22 @@ impl Inside {
         Ok(())
     }
 
-    fn judge_record(&self, op: &str, layer: &str) -> Result<()> {
+    fn judge_record(&self, expected: &Expected) -> Result<()> {
+        let Expected { op, layer, family } = expected;
         if let Some(why) = &self.broken {
             bail!("the sandbox did not run: {why}");
         }
         let kernel: Vec<_> = self.records.iter().filter_map(Record::kernel).collect();
-        let of_op: Vec<_> = kernel.iter().filter(|record| record.op == op).collect();
+        let of_op: Vec<_> = kernel.iter().filter(|record| record.op == *op).collect();
+        let of_family = |record: &Kernel| {
+            let named = record.detail.as_ref().and_then(|detail| detail.get("family")?.as_str());
+            family.is_none() || named == family.as_deref()
+        };
         ensure!(
             of_op
                 .iter()
-                .any(|record| record.layer == layer && record.decision == "deny"),
-            "no denial of `{op}` by `{layer}` in the audit; of this op there are {of_op:?}, ops recorded: {:?}",
+                .any(|record| record.layer == *layer && record.decision == "deny" && of_family(record)),
+            "no denial of `{op}` {family:?} by `{layer}` in the audit; of this op there are {of_op:?}, ops recorded: {:?}",
             kernel.iter().map(|record| &record.op).collect::<BTreeSet<_>>()
         );
         Ok(())
@@ -198,9 +218,9 @@ fn applies(probe: &Declared, view: &str) -> bool {
     probe.views == Views::Both || view == "private"
 }
 
-fn trials(suite: &Suite, evidence: &Arc<Evidence>) -> Vec<Trial> {
+fn trials(suite: &Suite, views: &[&'static str], evidence: &Arc<Evidence>) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for view in VIEWS {
+    for &view in views {
         let mut ops = BTreeSet::new();
         for probe in suite.probes.iter().filter(|probe| applies(probe, view)) {
             let not_applicable = matches!(
@@ -208,7 +228,7 @@ fn trials(suite: &Suite, evidence: &Arc<Evidence>) -> Vec<Trial> {
                 Some(Ok(Row::NotApplicable(_)))
             );
             let (probe, evidence) = (probe.clone(), Arc::clone(evidence));
-            ops.extend(probe.record.clone().filter(|_| !not_applicable));
+            ops.extend(probe.expected(evidence.sees_unix).filter(|_| !not_applicable));
             let kind = if not_applicable { "n/a" } else { "" };
             trials.push(
                 Trial::test(format!("{view}::{}", probe.name), move || {
@@ -217,10 +237,12 @@ fn trials(suite: &Suite, evidence: &Arc<Evidence>) -> Vec<Trial> {
                 .with_kind(kind),
             );
         }
-        for (op, layer) in ops {
+        for expected in ops {
             let evidence = Arc::clone(evidence);
-            let name = format!("{view}::record::{op}-{layer}");
-            let judge = move || evidence.views[view].judge_record(&op, &layer).map_err(failed);
+            let Expected { op, layer, family } = &expected;
+            let of = family.as_ref().map_or_else(String::new, |family| format!("-{family}"));
+            let name = format!("{view}::record::{op}-{layer}{of}");
+            let judge = move || evidence.views[view].judge_record(&expected).map_err(failed);
             trials.push(Trial::test(name, judge));
         }
         let reached = Arc::clone(evidence);

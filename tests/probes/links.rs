@@ -59,6 +59,12 @@ pub(crate) const PROBES: &[Probe] = &[
         overwrite(&a.path("r")?.join("own"))
     })
     .refused(IN_R_ROOT),
+    // By path and without opening it, which Landlock sees from 6.2 on.
+    probe("r-root-truncate", "truncate by path", |a| {
+        done(call!(SYS_truncate, raw::path(a.path("r")?.join("own")), 0))
+    })
+    .refused(IN_R_ROOT)
+    .mutates(),
     probe("r-root-create", "rights of a root", |a| {
         Ok(File::create_new(a.path("r")?.join("new")).map(|_| String::new())?)
     })

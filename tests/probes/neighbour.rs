@@ -16,7 +16,7 @@ use std::{
 
 use nix::{
     errno::Errno,
-    mqueue::{MQ_OFlag, mq_open, mq_unlink},
+    mqueue::{MQ_OFlag, MqAttr, mq_open, mq_unlink},
     sys::stat::Mode,
 };
 use serde_json::json;
@@ -57,7 +57,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         queue.as_str(),
         MQ_OFlag::O_CREAT | MQ_OFlag::O_RDWR,
         Mode::from_bits_truncate(0o666),
-        None,
+        // Without attributes the mode would not be passed on either.
+        Some(&MqAttr::new(0, 1, 64, 0)),
     )
     .is_ok();
     let line = json!({

@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use nix::sys::socket::{MsgFlags, SockaddrIn, sendmsg, sendto};
+use nix::sys::socket::{MsgFlags, SockaddrIn, UnixAddr, sendmsg, sendto};
 
 use crate::{
     files::done,
@@ -228,19 +228,34 @@ pub(crate) const PROBES: &[Probe] = &[
         Ok(String::new())
     })
     .refused(&["EPERM", "EACCES"])
-    .record("unix_connect", "cgroup-bpf"),
+    .record("unix_connect", "cgroup-bpf")
+    .unseen("socket", "AF_UNIX"),
     probe("unix-in-root-dgram", "nono#781", |a| {
         Ok(UnixDatagram::unbound()?
             .send_to(b"x", a.path("unix_root_dgram")?)?
             .to_string())
     })
-    .refused(&["EPERM", "EACCES"]),
+    .refused(&["EPERM", "EACCES"])
+    .record("unix_sendmsg", "cgroup-bpf")
+    .unseen("socket", "AF_UNIX"),
+    // One end of a pair still sends to anybody's address; a raw pair is a datagram pair by another name.
+    probe("unix-pair-dgram", "nono#781", |a| from_pair(a, libc::SOCK_DGRAM))
+        .refused(&["EPERM", "EACCES"])
+        .unseen("socketpair", "AF_UNIX"),
+    probe("unix-pair-raw", "nono#781", |a| from_pair(a, libc::SOCK_RAW)).refused(&["EPERM", "EACCES"]),
     probe("unix-abstract", "AF_UNIX abstract", |a| {
         let address = std::os::unix::net::SocketAddr::from_abstract_name(a.text("abstract")?)?;
         Ok(UnixStream::connect_addr(&address).map(|_| String::new())?)
     })
     .refused(&["EPERM", "EACCES", "ECONNREFUSED"]),
 ];
+
+fn from_pair(args: &Args, kind: i32) -> Answer {
+    let mut pair = [-1_i32; 2];
+    call!(SYS_socketpair, libc::AF_UNIX, kind, 0, crate::raw::at(&mut pair))?;
+    let address = UnixAddr::new(&args.path("unix_root_dgram")?)?;
+    Ok(sendto(pair[0], b"x", &address, MsgFlags::empty())?.to_string())
+}
 
 fn v4(args: &Args, key: &str) -> Result<SocketAddr, Failure> {
     Ok(SocketAddr::from(([127, 0, 0, 1], args.number::<u16>(key)?)))

@@ -52,6 +52,9 @@ pub(crate) struct Probe {
     pub(crate) refused: &'static [&'static str],
     /// `op` and `layer` of the audit record the refusal must leave.
     pub(crate) record: Option<(&'static str, &'static str)>,
+    /// `op` and address family of the record by seccomp it must leave instead on a kernel whose cgroup programs
+    /// do not see unix addresses.
+    pub(crate) unseen: Option<(&'static str, &'static str)>,
     /// The control must be seen to change the outside; the attempt inside must not.
     pub(crate) mutates: bool,
     pub(crate) views: Views,
@@ -101,6 +104,7 @@ pub(crate) const fn probe(name: &'static str, vector: &'static str, run: Run) ->
         control: OK,
         refused: GONE,
         record: None,
+        unseen: None,
         mutates: false,
         views: Views::Both,
         needs: None,
@@ -129,6 +133,10 @@ impl Probe {
     }
     pub(crate) const fn record(mut self, op: &'static str, layer: &'static str) -> Self {
         self.record = Some((op, layer));
+        self
+    }
+    pub(crate) const fn unseen(mut self, op: &'static str, family: &'static str) -> Self {
+        self.unseen = Some((op, family));
         self
     }
     pub(crate) const fn mutates(mut self) -> Self {

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
-/// How long an answer may take.
+/// How long an answer may take, unless the test says otherwise.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A connection to a server, direct or through the agent.
@@ -22,6 +22,8 @@ pub struct Client {
     from: Receiver<String>,
     /// Messages that are no answer: notifications and requests of the server.
     pub other: VecDeque<Value>,
+    /// How long an answer may take.
+    pub patience: Duration,
     next: u64,
 }
 
@@ -48,6 +50,7 @@ impl Client {
             child,
             from,
             other: VecDeque::new(),
+            patience: PATIENCE,
             next: 0,
         })
     }
@@ -68,13 +71,13 @@ impl Client {
         self.next += 1;
         let id = self.next;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))?;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + self.patience;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let line = self
                 .from
                 .recv_timeout(left)
-                .with_context(|| format!("no answer to `{method}` within {PATIENCE:?}"))?;
+                .with_context(|| format!("no answer to `{method}` within {:?}", self.patience))?;
             let message: Value =
                 serde_json::from_str(&line).with_context(|| format!("not JSON: `{line}`"))?;
             if message["id"] == id && message.get("method").is_none() {
@@ -134,7 +137,7 @@ impl Client {
     /// When it does not.
     pub fn close(mut self) -> Result<std::process::ExitStatus> {
         drop(self.to.take());
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + self.patience;
         loop {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);

@@ -31,6 +31,8 @@ pub struct Kernel {
     pub address: Option<String>,
     #[serde(default)]
     pub repeat: Option<u64>,
+    #[serde(default)]
+    pub detail: Option<Value>,
 }
 
 impl Record {

@@ -117,6 +117,20 @@ pub fn is_absence(outcome: &str) -> bool {
     ABSENCE.contains(&outcome)
 }
 
+/// Whether cgroup programs see the addresses of unix sockets here: the hooks came with 6.7. Asked of the kernel, not
+/// of the agent, whose answer is what the tests judge.
+///
+/// # Errors
+/// When the kernel's version is unreadable.
+pub fn kernel_sees_unix() -> Result<bool> {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    let (Some(major), Some(minor)) = (numbers.next(), numbers.next()) else {
+        anyhow::bail!("no version in `{}`", release.trim());
+    };
+    Ok((major, minor) >= (6, 7))
+}
+
 /// What became of a row.
 #[derive(Debug, Clone)]
 pub enum Row {

@@ -16,6 +16,7 @@ pub struct Declared {
     pub control: Vec<String>,
     pub refused: Vec<String>,
     pub record: Option<(String, String)>,
+    pub unseen: Option<(String, String)>,
     pub mutates: bool,
     pub views: Views,
     pub needs: Option<String>,
@@ -33,6 +34,15 @@ pub enum Identity {
 pub enum Views {
     Both,
     Private,
+}
+
+/// The audit record that a refusal leaves.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Expected {
+    pub op: String,
+    pub layer: String,
+    /// Address family among the call's arguments.
+    pub family: Option<String>,
 }
 
 /// What a probe said.
@@ -75,6 +85,19 @@ impl Suite {
 }
 
 impl Declared {
+    /// The record it must leave on this kernel.
+    #[must_use]
+    pub fn expected(&self, kernel_sees_unix: bool) -> Option<Expected> {
+        if !kernel_sees_unix && let Some((op, family)) = &self.unseen {
+            return Some(Expected {
+                op: op.clone(),
+                layer: "seccomp".into(),
+                family: Some(family.clone()),
+            });
+        }
+        self.record.clone().map(|(op, layer)| Expected { op, layer, family: None })
+    }
+
     /// A declaration whose refusal looks like its success could never fail.
     fn can_fail(&self) -> Result<()> {
         // The one kind that may overlap needs another proof than the errno, which `mutates` or a record is.

@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use super::payload;
 use super::tree::Tree;
 use super::{Outcome, Status};
+use crate::{fixtures, setup};
 
 /// What runs in the guest, and what it needs there.
 #[derive(Default)]
@@ -63,6 +64,8 @@ const FAMILIES: &[&str] = &[
     "dummy",
 ];
 
+const GUEST_FIXTURES: &str = "/opt/fixtures";
+
 const NAMED: &[Named] = &[
     Named {
         name: "selftest",
@@ -83,6 +86,11 @@ const NAMED: &[Named] = &[
         name: "python",
         about: "run the distribution's python: `python -c 'print(1)'`",
         make: python,
+    },
+    Named {
+        name: "vm_servers",
+        about: "real node and python MCP servers under the agent",
+        make: servers,
     },
 ];
 
@@ -135,7 +143,7 @@ pub(crate) fn test_case(test: &str, args: &[String]) -> Result<Case> {
     case.argv.extend_from_slice(args);
     for program in built {
         case.files
-            .file(format!("/case/{}", program.name), &program.path, 0o755);
+            .file(format!("/case/{}", program.name), &payload::stripped(&program.path)?, 0o755);
     }
     let sources = super::workspace().join("tests");
     case.files
@@ -205,6 +213,27 @@ fn python(args: &[String]) -> Result<Vec<Case>> {
     let mut case = Case::new("python", &["/usr/bin/python3"]);
     case.argv.extend_from_slice(args);
     case.layers = vec![payload::shell()?, payload::python(&[])?];
+    Ok(vec![case])
+}
+
+/// The `vm_servers` test with what `tests/src/fixtures.rs` installs, where every user of the guest can reach it.
+fn servers(args: &[String]) -> Result<Vec<Case>> {
+    setup::node()?;
+    setup::python()?;
+    fixtures::keep_in(setup::fixtures()?);
+    fixtures::node_server_filesystem()?;
+    let time = fixtures::python_venv(&["mcp-server-time"])?;
+    let place = fixtures::directory().canonicalize().context("find the fixtures")?;
+    let name = |path: &Path| Path::new(GUEST_FIXTURES).join(path.file_name().unwrap_or_default());
+    let filesystem = place.join("server-filesystem");
+    let mut case = test_case("vm_servers", args)?;
+    case.layers = vec![
+        payload::shell()?,
+        payload::node(&[(&filesystem, &name(&filesystem))])?,
+        payload::python(&[(&time, &name(&time))])?,
+    ];
+    case.env.push(("GUARD_FIXTURES".to_owned(), GUEST_FIXTURES.to_owned()));
+    case.timeout = Some(Duration::from_secs(300));
     Ok(vec![case])
 }
 

@@ -80,8 +80,8 @@ pub(crate) fn shell() -> Result<Tree> {
     Ok(tree)
 }
 
-/// The host's node with its libraries; `modules` are folders (as `node_modules`) brought to the same place.
-pub(crate) fn node(modules: &[&Path]) -> Result<Tree> {
+/// The host's node with its libraries; `modules` are folders (as `node_modules`) and where the guest has them.
+pub(crate) fn node(modules: &[(&Path, &Path)]) -> Result<Tree> {
     let node = Path::new("/usr/bin/node");
     ensure!(
         node.is_file(),
@@ -90,15 +90,15 @@ pub(crate) fn node(modules: &[&Path]) -> Result<Tree> {
     );
     let mut tree = Tree::default();
     tree.elf(node)?;
-    for dir in modules {
-        tree.host(dir)?;
+    for (dir, guest) in modules {
+        tree.host_at(dir, guest)?;
     }
     Ok(tree)
 }
 
 /// The distribution's python with its standard library; `sites` are folders (virtual environments, site
-/// packages) brought to the same place. Libraries their extension modules name come along.
-pub(crate) fn python(sites: &[&Path]) -> Result<Tree> {
+/// packages) and where the guest has them. Libraries their extension modules name come along.
+pub(crate) fn python(sites: &[(&Path, &Path)]) -> Result<Tree> {
     let python = distribution_python()?;
     let name = python
         .file_name()
@@ -113,16 +113,16 @@ pub(crate) fn python(sites: &[&Path]) -> Result<Tree> {
     tree.host_filtered(&library, &library, |path| {
         path.parent() != Some(&library) || !unwanted.iter().any(|name| path.ends_with(name))
     })?;
-    for site in sites {
-        tree.host(site)?;
+    for (site, guest) in sites {
+        tree.host_at(site, guest)?;
     }
     let extensions: Vec<PathBuf> = tree
-        .entries()
-        .filter(|(path, _)| path.extension().is_some_and(|extension| extension == "so") && path.is_file())
-        .map(|(path, _)| path.to_owned())
+        .sources()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "so"))
+        .map(Path::to_owned)
         .collect();
     for extension in extensions {
-        tree.elf(&extension)?;
+        tree.libraries(&extension)?;
     }
     Ok(tree)
 }
@@ -185,6 +185,27 @@ pub(crate) fn build(args: &[&str]) -> Result<Vec<Built>> {
         .lines()
         .filter_map(built)
         .collect())
+}
+
+/// A copy of a program without its debug information, made when the program is newer. What a guest does not carry
+/// it does not unpack: nine tenths of a debug build.
+pub(crate) fn stripped(program: &Path) -> Result<PathBuf> {
+    let dir = cache_dir().join("stripped");
+    fs::create_dir_all(&dir).context("create a folder for stripped programs")?;
+    let name = program.file_name().context("a program without a name")?;
+    let at = dir.join(name);
+    let changed = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified());
+    let source = changed(program).with_context(|| format!("find `{}`", program.display()))?;
+    if changed(&at).is_ok_and(|made| made > source) {
+        return Ok(at);
+    }
+    // Two runs at once must not read a half-made one.
+    let new = tempfile::NamedTempFile::new_in(&dir).context("create a file for a stripped program")?;
+    let mut strip = Command::new("strip");
+    strip.arg("--strip-debug").arg("-o").arg(new.path()).arg(program);
+    apt::output(&mut strip).with_context(|| format!("strip `{}`", program.display()))?;
+    new.persist(&at).with_context(|| format!("keep `{}`", at.display()))?;
+    Ok(at)
 }
 
 fn built(line: &str) -> Option<Built> {

@@ -156,9 +156,22 @@ impl Tree {
         self.host_at(&real, &real)
     }
 
+    /// Host files whose bytes the tree has.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &Path> {
+        self.entries().filter_map(|(_, entry)| match &entry.kind {
+            Kind::File(source) => Some(source.as_path()),
+            _ => None,
+        })
+    }
+
     /// An executable or library with its loader and every library it names.
     pub(crate) fn elf(&mut self, path: &Path) -> Result<()> {
         self.host(path)?;
+        self.libraries(path)
+    }
+
+    /// What an executable or library needs besides itself.
+    pub(crate) fn libraries(&mut self, path: &Path) -> Result<()> {
         let found = DependencyAnalyzer::default()
             .analyze(path)
             .with_context(|| format!("read the libraries of `{}`", path.display()))?;
