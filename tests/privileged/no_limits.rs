@@ -16,10 +16,14 @@ fn what_is_not_enforced_is_said_at_launch_and_in_the_record() -> Result<()> {
     let bench = Bench::new("no-limits")?;
     let program = bench.path().join("guard-probe");
     fs::copy(programs::probe()?, &program)?;
-    let finished = AgentBuilder::new(&bench).command([program.into_os_string(), "echo".into()]).run("hello\n", LONG)?;
+    let finished = AgentBuilder::new(&bench)
+        .command([program.into_os_string(), "echo".into()])
+        .run("hello\n", LONG)?;
     ensure!(finished.stdout == "hello", "{finished:?}");
     ensure!(
-        finished.stderr.contains("resources: not enforced: cgroup v2 does not offer the controllers memory, cpu, pids"),
+        finished
+            .stderr
+            .contains("resources: not enforced: cgroup v2 does not offer the controllers memory, cpu, pids"),
         "{finished:?}"
     );
     let launch = bench.wait_record(LONG, |record| record.kind == "launch")?;
@@ -44,7 +48,9 @@ fn a_policy_that_requires_limits_is_refused() -> Result<()> {
         program.display().to_string()
     );
     fs::write(&policy, text)?;
-    let finished = AgentBuilder::new(&bench).option("--policy", &policy).run_policy("hello\n", LONG)?;
+    let finished = AgentBuilder::new(&bench)
+        .option("--policy", &policy)
+        .run_policy("hello\n", LONG)?;
     ensure!(finished.status.code() == Some(3), "{finished:?}");
     ensure!(finished.stdout.is_empty(), "{finished:?}");
     let mut lines = finished.stderr.lines();
@@ -53,10 +59,15 @@ fn a_policy_that_requires_limits_is_refused() -> Result<()> {
         "{finished:?}"
     );
     ensure!(
-        lines.next().is_some_and(|line| line.starts_with("  why: cgroup-limits: cgroup v2 does not offer")),
+        lines
+            .next()
+            .is_some_and(|line| line.starts_with("  why: cgroup-limits: cgroup v2 does not offer")),
         "{finished:?}"
     );
-    ensure!(lines.next().is_some_and(|line| line.starts_with("  fix: ")), "{finished:?}");
+    ensure!(
+        lines.next().is_some_and(|line| line.starts_with("  fix: ")),
+        "{finished:?}"
+    );
     let launched = bench.records()?.into_iter().any(|record| {
         record.kind == "launch" && record.field("server").and_then(Value::as_str) == Some("hog")
     });

@@ -13,9 +13,9 @@ pub mod resolved;
 pub mod rights;
 pub mod root_arg;
 pub mod roots;
-pub mod user;
 #[cfg(test)]
 mod tests;
+pub mod user;
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
 

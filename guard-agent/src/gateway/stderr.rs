@@ -26,14 +26,24 @@ impl Tail {
         let bytes: Vec<u8> = self.0.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
         let lines: Vec<&str> = text.lines().collect();
-        lines.iter().skip(lines.len().saturating_sub(count)).map(|line| printable(line)).collect()
+        lines
+            .iter()
+            .skip(lines.len().saturating_sub(count))
+            .map(|line| printable(line))
+            .collect()
     }
 }
 
 /// Control characters (but tab) become visible: a server must not write to the operator's terminal.
 fn printable(line: &str) -> String {
     line.chars()
-        .flat_map(|c| if c.is_control() && c != '\t' { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
+        .flat_map(|c| {
+            if c.is_control() && c != '\t' {
+                c.escape_default().collect::<Vec<_>>()
+            } else {
+                vec![c]
+            }
+        })
         .collect()
 }
 
@@ -67,7 +77,9 @@ pub(super) fn pass_on(name: &str, mut from: impl Read, mut keep: impl FnMut(&mut
 
 fn line(name: &str, bytes: &[u8]) {
     let text = printable(String::from_utf8_lossy(bytes).trim_end_matches('\r'));
-    let _ = io::stderr().lock().write_all(format!("[{name}] {text}\n").as_bytes());
+    let _ = io::stderr()
+        .lock()
+        .write_all(format!("[{name}] {text}\n").as_bytes());
 }
 
 #[cfg(test)]

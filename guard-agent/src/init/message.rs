@@ -63,11 +63,19 @@ pub enum FromInit {
     /// With it comes the seccomp listener.
     Listener,
     Ready(Confinement),
-    Failed { step: String, error: String },
+    Failed {
+        step: String,
+        error: String,
+    },
     Started,
     /// The program could not be executed.
-    NotExecuted { errno: i32 },
-    Exited { code: Option<i32>, signal: Option<i32> },
+    NotExecuted {
+        errno: i32,
+    },
+    Exited {
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
 }
 
 /// What init put in force, layer by layer, as it found it.

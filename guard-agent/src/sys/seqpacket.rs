@@ -18,7 +18,12 @@ const KERNEL_DESCRIPTORS: usize = 253;
 
 /// A connected pair, close-on-exec. `large` buffers need privilege beyond the system's limit.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (a, b) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
+    let (a, b) = socketpair(
+        AddressFamily::Unix,
+        SockType::SeqPacket,
+        None,
+        SockFlag::SOCK_CLOEXEC,
+    )?;
     Ok((a, b))
 }
 
@@ -89,10 +94,20 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
             }
         }
     }
-    if descriptors.len() > MAX_DESCRIPTORS || message.flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC) {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "datagram larger than the protocol allows"));
+    if descriptors.len() > MAX_DESCRIPTORS
+        || message
+            .flags
+            .intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC)
+    {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "datagram larger than the protocol allows",
+        ));
     }
-    Ok(Received { length: message.bytes, descriptors })
+    Ok(Received {
+        length: message.bytes,
+        descriptors,
+    })
 }
 
 #[cfg(test)]

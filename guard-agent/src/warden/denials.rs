@@ -38,7 +38,15 @@ impl Denial {
     fn key(&self) -> String {
         format!(
             "{} {} {:?} {:?} {:?} {:?} {:?} {:?} {}",
-            self.op, self.layer, self.reason, self.family, self.address, self.port, self.path, self.detail, self.errno
+            self.op,
+            self.layer,
+            self.reason,
+            self.family,
+            self.address,
+            self.port,
+            self.path,
+            self.detail,
+            self.errno
         )
     }
 
@@ -86,7 +94,14 @@ pub(super) struct Denials {
 
 impl Denials {
     pub(super) fn new(session: &str, server: &str) -> Self {
-        Self { session: session.to_owned(), server: server.to_owned(), seen: HashMap::new(), operations: HashSet::new(), spent: 0, over: 0 }
+        Self {
+            session: session.to_owned(),
+            server: server.to_owned(),
+            seen: HashMap::new(),
+            operations: HashSet::new(),
+            spent: 0,
+            over: 0,
+        }
     }
 
     /// A record to write now, for a denial not seen before.
@@ -104,7 +119,11 @@ impl Denials {
             return None;
         }
         let kernel = denial.record(&self.session, &self.server, None);
-        let body = if first { Some(Body::Kernel(Box::new(kernel))) } else { self.afford(kernel, 1) };
+        let body = if first {
+            Some(Body::Kernel(Box::new(kernel)))
+        } else {
+            self.afford(kernel, 1)
+        };
         self.seen.insert(key, (denial, 0));
         body
     }
@@ -114,11 +133,16 @@ impl Denials {
         let mut due = Vec::new();
         for (denial, repeats) in self.seen.values_mut() {
             if *repeats > 0 {
-                due.push((denial.record(&self.session, &self.server, Some(*repeats)), *repeats));
+                due.push((
+                    denial.record(&self.session, &self.server, Some(*repeats)),
+                    *repeats,
+                ));
                 *repeats = 0;
             }
         }
-        due.into_iter().filter_map(|(kernel, count)| self.afford(kernel, count)).collect()
+        due.into_iter()
+            .filter_map(|(kernel, count)| self.afford(kernel, count))
+            .collect()
     }
 
     /// What went over the budget, once, at the end.
@@ -153,7 +177,10 @@ pub(super) fn of_event(event: &NetEvent) -> Denial {
         Endpoint::None => (None, None, None),
     };
     let mut detail = BTreeMap::new();
-    detail.insert("type".to_owned(), Field::Text(socket_type(event.sock_type).into()));
+    detail.insert(
+        "type".to_owned(),
+        Field::Text(socket_type(event.sock_type).into()),
+    );
     detail.insert("protocol".to_owned(), Field::Number(event.protocol.into()));
     Denial {
         op: event.op.name().to_owned(),
@@ -221,7 +248,9 @@ pub(super) fn of_notification(notification: &Notification, denied: Denied) -> De
 /// The thread group of a waiting thread; the thread itself when that cannot be read.
 fn group_of(tid: u32) -> u32 {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
-    let group = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+    let group = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
     group.unwrap_or(tid)
 }
 
@@ -230,8 +259,9 @@ fn field(value: &serde_json::Value) -> Field {
         serde_json::Value::Bool(flag) => Field::Flag(*flag),
         serde_json::Value::Number(number) => match (number.as_u64(), number.as_i64()) {
             (Some(number), _) => Field::Number(number.into()),
-            (None, Some(number)) => i32::try_from(number)
-                .map_or_else(|_| Field::Text(number.to_string().into()), Field::Signed),
+            (None, Some(number)) => {
+                i32::try_from(number).map_or_else(|_| Field::Text(number.to_string().into()), Field::Signed)
+            }
             _ => Field::Text(number.to_string().into()),
         },
         serde_json::Value::String(text) => Field::Text(text.as_str().into()),
@@ -298,7 +328,10 @@ mod tests {
             let _ = denials.add(denial(port));
             let _ = denials.flush();
         }
-        let other = Denial { op: "ptrace".into(), ..denial(1) };
+        let other = Denial {
+            op: "ptrace".into(),
+            ..denial(1)
+        };
         assert!(denials.add(other.clone()).is_some());
         assert!(denials.add(other).is_none());
     }

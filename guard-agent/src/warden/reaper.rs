@@ -58,7 +58,10 @@ pub(super) fn start(program: &File, null: &File, state: &Path) -> io::Result<Sta
     let born = sys::clone::spawn(0, None, &image)?;
     let starting = Starting { born, channel };
     drop(theirs);
-    starting.channel.send(&(), &[warden.as_fd()]).map_err(io::Error::other)?;
+    starting
+        .channel
+        .send(&(), &[warden.as_fd()])
+        .map_err(io::Error::other)?;
     starting.answered()?;
     Ok(starting)
 }
@@ -78,14 +81,19 @@ impl Starting {
 
     fn answered(&self) -> io::Result<()> {
         let limit = std::time::Duration::from_secs(10);
-        let (answer, _) = self.channel.receive_within::<Result<(), String>>(limit).map_err(io::Error::other)?;
+        let (answer, _) = self
+            .channel
+            .receive_within::<Result<(), String>>(limit)
+            .map_err(io::Error::other)?;
         answer.map_err(io::Error::other)
     }
 }
 
 /// The role's whole life.
 pub fn main(arguments: &[std::ffi::OsString]) -> ExitStatus {
-    let Some(directory) = arguments.first().map(PathBuf::from) else { return ExitStatus::Usage };
+    let Some(directory) = arguments.first().map(PathBuf::from) else {
+        return ExitStatus::Usage;
+    };
     super::start::log_to(&directory.join(state::LOG));
     match run(&directory) {
         Ok(ended) => {
@@ -128,8 +136,12 @@ fn run(directory: &Path) -> io::Result<usize> {
 /// The warden's pidfd, then the links; without them when it died before it had any.
 fn prepare(channel: &Channel) -> io::Result<(OwnedFd, Vec<OwnedFd>)> {
     let ((), mut first) = channel.receive::<()>().map_err(io::Error::other)?;
-    let warden = first.pop().ok_or_else(|| io::Error::other("no pidfd of the warden"))?;
-    channel.send(&Ok::<(), String>(()), &[]).map_err(io::Error::other)?;
+    let warden = first
+        .pop()
+        .ok_or_else(|| io::Error::other("no pidfd of the warden"))?;
+    channel
+        .send(&Ok::<(), String>(()), &[])
+        .map_err(io::Error::other)?;
     let mut held = Vec::new();
     loop {
         match channel.receive::<()>() {

@@ -75,7 +75,11 @@ pub(super) struct Warden {
 pub fn main(args: &Args) -> ExitStatus {
     let mut ready = io::stdout();
     if let Err(error) = stand_alone() {
-        let refusal = Refusal::internal("cannot start the warden", error.to_string(), "report this with the kernel's version");
+        let refusal = Refusal::internal(
+            "cannot start the warden",
+            error.to_string(),
+            "report this with the kernel's version",
+        );
         let _ = writeln!(ready, "{}", serde_json::to_string(&refusal).unwrap_or_default());
         return refusal.exit;
     }
@@ -95,7 +99,11 @@ pub fn main(args: &Args) -> ExitStatus {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            let refusal = Refusal::internal("cannot start the warden", error.to_string(), "look at the system's limits");
+            let refusal = Refusal::internal(
+                "cannot start the warden",
+                error.to_string(),
+                "look at the system's limits",
+            );
             let _ = writeln!(ready, "{}", serde_json::to_string(&refusal).unwrap_or_default());
             return ExitStatus::Internal;
         }
@@ -128,9 +136,18 @@ fn stand_alone() -> io::Result<()> {
 /// Limits of the starter that would end the warden, or its trails' writes, in the middle of others' sessions.
 fn lift_limits() -> io::Result<()> {
     use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
-    for (limit, flag) in [(Resource::RLIMIT_FSIZE, 'f'), (Resource::RLIMIT_CPU, 't'), (Resource::RLIMIT_AS, 'v'), (Resource::RLIMIT_DATA, 'd')] {
-        if getrlimit(limit)? != (RLIM_INFINITY, RLIM_INFINITY) && setrlimit(limit, RLIM_INFINITY, RLIM_INFINITY).is_err() {
-            return Err(io::Error::other(format!("root may not lift the limit that `ulimit -{flag}` shows; start it without that limit")));
+    for (limit, flag) in [
+        (Resource::RLIMIT_FSIZE, 'f'),
+        (Resource::RLIMIT_CPU, 't'),
+        (Resource::RLIMIT_AS, 'v'),
+        (Resource::RLIMIT_DATA, 'd'),
+    ] {
+        if getrlimit(limit)? != (RLIM_INFINITY, RLIM_INFINITY)
+            && setrlimit(limit, RLIM_INFINITY, RLIM_INFINITY).is_err()
+        {
+            return Err(io::Error::other(format!(
+                "root may not lift the limit that `ulimit -{flag}` shows; start it without that limit"
+            )));
         }
     }
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
@@ -149,9 +166,18 @@ fn silence_stdout() {
 }
 
 async fn run(args: &Args, started: start::Started) -> io::Result<()> {
-    let start::Started { context, mut programs, reaper, listener, facts, lock } = started;
+    let start::Started {
+        context,
+        mut programs,
+        reaper,
+        listener,
+        facts,
+        lock,
+    } = started;
     let (stop, stopped) = watch::channel(None);
-    let events = programs.take_events().ok_or_else(|| io::Error::other("the ring is taken"))?;
+    let events = programs
+        .take_events()
+        .ok_or_else(|| io::Error::other("the ring is taken"))?;
     let ring = sys::ready::watch(programs.ring_fd()?, Interest::READABLE)?;
     let warden = Rc::new(Warden {
         launcher: Launcher::start(context.clone())?,
@@ -172,7 +198,11 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     let mut idle_since = Instant::now();
     let cause = loop {
-        let idle_end = if warden.busy.get() == 0 { idle_since + args.idle } else { Instant::now() + args.idle };
+        let idle_end = if warden.busy.get() == 0 {
+            idle_since + args.idle
+        } else {
+            Instant::now() + args.idle
+        };
         tokio::select! {
             accepted = accept(&listener) => {
                 match accepted {
@@ -205,7 +235,10 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
         tracing::warn!(cause, "ending all sessions");
         let _ = stop.send(Some(cause));
         while warden.busy.get() > 0 {
-            if timeout(Duration::from_secs(10), warden.idle.notified()).await.is_err() {
+            if timeout(Duration::from_secs(10), warden.idle.notified())
+                .await
+                .is_err()
+            {
                 tracing::error!(sessions = warden.busy.get(), "sessions did not end in time");
                 break;
             }
@@ -258,17 +291,35 @@ async fn converse(warden: &Rc<Warden>, socket: OwnedFd) -> Result<(), ChannelErr
         return Ok(());
     }
     let mut link = AsyncLink::new(socket).map_err(ChannelError::Receive)?;
-    let (hello, _) = timeout(HELLO_LIMIT, link.receive::<ToWarden>()).await.map_err(|_| ChannelError::Timeout)??;
+    let (hello, _) = timeout(HELLO_LIMIT, link.receive::<ToWarden>())
+        .await
+        .map_err(|_| ChannelError::Timeout)??;
     let ToWarden::Hello { link: version, build } = hello else {
-        return link.send(&refuse_protocol("the first message is not a hello"), &[]).await;
+        return link
+            .send(&refuse_protocol("the first message is not a hello"), &[])
+            .await;
     };
     if (version, build.as_str()) != (VERSION, crate::BUILD) {
         return link.send(&other_build(version, &build), &[]).await;
     }
-    link.send(&FromWarden::Welcome { link: VERSION, build: crate::BUILD.into() }, &[]).await?;
-    let (launch, _) = timeout(HELLO_LIMIT, link.receive::<ToWarden>()).await.map_err(|_| ChannelError::Timeout)??;
+    link.send(
+        &FromWarden::Welcome {
+            link: VERSION,
+            build: crate::BUILD.into(),
+        },
+        &[],
+    )
+    .await?;
+    let (launch, _) = timeout(HELLO_LIMIT, link.receive::<ToWarden>())
+        .await
+        .map_err(|_| ChannelError::Timeout)??;
     let ToWarden::Launch(request) = launch else {
-        return link.send(&refuse_protocol("the second message is not a launch request"), &[]).await;
+        return link
+            .send(
+                &refuse_protocol("the second message is not a launch request"),
+                &[],
+            )
+            .await;
     };
     match session::run(warden, &mut link, *request).await {
         Ok(exited) => link.send(&FromWarden::Exited(exited), &[]).await,
@@ -280,7 +331,11 @@ async fn converse(warden: &Rc<Warden>, socket: OwnedFd) -> Result<(), ChannelErr
 }
 
 fn refuse_protocol(why: &str) -> FromWarden {
-    FromWarden::Refused(Refusal::internal("cannot talk with this client", why, "use one build of guard-agent throughout"))
+    FromWarden::Refused(Refusal::internal(
+        "cannot talk with this client",
+        why,
+        "use one build of guard-agent throughout",
+    ))
 }
 
 fn other_build(version: u32, build: &str) -> FromWarden {
@@ -312,11 +367,17 @@ impl Warden {
     /// by now. It ends even when sandboxes fill the ring as fast as it is emptied.
     pub(super) async fn drain_events(&self) -> bool {
         let more = self.take_events();
-        let lost = self.programs.borrow().counters().map_or(0, |counters| counters.lost);
+        let lost = self
+            .programs
+            .borrow()
+            .counters()
+            .map_or(0, |counters| counters.lost);
         let news = lost.saturating_sub(self.lost_reported.get());
         if news > 0 {
             self.lost_reported.set(lost);
-            self.trails.broadcast(&Body::Gap(Gap::counted(None, GapKind::RingFull, news))).await;
+            self.trails
+                .broadcast(&Body::Gap(Gap::counted(None, GapKind::RingFull, news)))
+                .await;
         }
         more
     }

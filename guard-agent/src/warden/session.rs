@@ -20,7 +20,8 @@ use super::{
     denials::{Denial, Denials},
     kernel::NetEvent,
     launch::{Job, Parked, report, step_failed},
-    registry, serve::Warden,
+    registry,
+    serve::Warden,
     trails::{Trails, write},
 };
 use crate::{
@@ -69,10 +70,18 @@ fn dynamic_uid() -> Result<u32, Refusal> {
 
 fn ids(user: &User) -> Result<Ids, Refusal> {
     let ids = match user {
-        User::Account { uid, gid, groups, .. } => Ids { uid: *uid, gid: *gid, groups: groups.clone() },
+        User::Account { uid, gid, groups, .. } => Ids {
+            uid: *uid,
+            gid: *gid,
+            groups: groups.clone(),
+        },
         User::Dynamic => {
             let id = dynamic_uid()?;
-            Ids { uid: id, gid: id, groups: Vec::new() }
+            Ids {
+                uid: id,
+                gid: id,
+                groups: Vec::new(),
+            }
         }
     };
     // Checked where it counts, whatever the gateway sent.
@@ -113,7 +122,9 @@ async fn with_trail(
     trail: &AuditHandle,
 ) -> Result<Exited, Refusal> {
     let state = &warden.context.state;
-    let session: String = random::<6>()?.iter().fold("s-".to_owned(), |text, byte| format!("{text}{byte:02x}"));
+    let session: String = random::<6>()?
+        .iter()
+        .fold("s-".to_owned(), |text, byte| format!("{text}{byte:02x}"));
     let mut entry = registry::Entry {
         session: session.clone(),
         server: request.server.clone(),
@@ -134,7 +145,11 @@ async fn with_trail(
         }
     };
     let ids = ids(&request.user)?;
-    let job = Job { session: session.clone(), request: request.clone(), ids: ids.clone() };
+    let job = Job {
+        session: session.clone(),
+        request: request.clone(),
+        ids: ids.clone(),
+    };
     let parked = match warden.launcher.park(job).await {
         Ok(parked) => parked,
         Err(refusal) => {
@@ -175,9 +190,8 @@ async fn live(
 ) -> (Result<Exited, Refusal>, Told) {
     let facets = report::facets(&parked, &warden.facts);
     let record = launch_record(warden, request, ids, &parked, session, &facets);
-    let allowed = report::require(request, &facets).and_then(|()| {
-        fault::point("launch.record").map_err(|error| step_failed("launch.record", error))
-    });
+    let allowed = report::require(request, &facets)
+        .and_then(|()| fault::point("launch.record").map_err(|error| step_failed("launch.record", error)));
     if let Err(refusal) = allowed {
         parked.abandon();
         return (Err(refusal), Told::Everything);
@@ -186,7 +200,13 @@ async fn live(
         parked.abandon();
         // It may stand in the trail all the same, unsynced; then its end must too.
         let end = End::not_started(&error);
-        let told = record_end(trail, vec![end.record(session, &request.server, Duration::ZERO, None)], session, 1).await;
+        let told = record_end(
+            trail,
+            vec![end.record(session, &request.server, Duration::ZERO, None)],
+            session,
+            1,
+        )
+        .await;
         return (Err(error.refusal()), told);
     }
     let mut running = match Running::new(warden, parked, session, request) {
@@ -194,17 +214,30 @@ async fn live(
         Err((error, parked)) => {
             parked.abandon();
             let end = End::not_started(&error).record(session, &request.server, Duration::ZERO, None);
-            return (Err(step_failed("launch.watch", error)), record_end(trail, vec![end], session, 0).await);
+            return (
+                Err(step_failed("launch.watch", error)),
+                record_end(trail, vec![end], session, 0).await,
+            );
         }
     };
     let started = running.start().await;
     let (handed, end) = match &started {
-        Err(refusal) => (false, End { reason: "not-started", cause: Some(refusal.why.clone()), ..End::default() }),
+        Err(refusal) => (
+            false,
+            End {
+                reason: "not-started",
+                cause: Some(refusal.why.clone()),
+                ..End::default()
+            },
+        ),
         Ok(()) => match running.hand_over(link, &facets).await {
             Ok(()) => (true, running.watch(warden, link, trail).await),
             Err(refusal) => {
                 record_gateway_death(trail, session).await;
-                (false, End::killed(&format!("gateway: it ended during the launch: {}", refusal.why)))
+                (
+                    false,
+                    End::killed(&format!("gateway: it ended during the launch: {}", refusal.why)),
+                )
             }
         },
     };
@@ -280,7 +313,12 @@ fn launch_record(
         session: session.to_owned(),
         server: request.server.clone(),
         command: request.runtime.argv.clone(),
-        user: LaunchUser { name, uid: ids.uid, gid: ids.gid, dynamic },
+        user: LaunchUser {
+            name,
+            uid: ids.uid,
+            gid: ids.gid,
+            dynamic,
+        },
         tier: TIER.to_owned(),
         enforcement: facets.clone(),
         require: request.require.clone(),
@@ -313,11 +351,20 @@ struct End {
 
 impl End {
     fn not_started(error: &dyn std::error::Error) -> Self {
-        Self { reason: "not-started", cause: Some(chain(error)), ..Self::default() }
+        Self {
+            reason: "not-started",
+            cause: Some(chain(error)),
+            ..Self::default()
+        }
     }
 
     fn killed(cause: &str) -> Self {
-        Self { reason: "killed", signal: Some(libc::SIGKILL), cause: Some(cause.to_owned()), ..Self::default() }
+        Self {
+            reason: "killed",
+            signal: Some(libc::SIGKILL),
+            cause: Some(cause.to_owned()),
+            ..Self::default()
+        }
     }
 
     fn record(&self, session: &str, server: &str, lived: Duration, resources: Option<ResourceUse>) -> Body {
@@ -388,7 +435,10 @@ impl Running {
     async fn start(&mut self) -> Result<(), Refusal> {
         let failed = |error: &ChannelError| step_failed("launch.release", chain(error));
         fault::point("launch.release").map_err(|error| step_failed("launch.release", error))?;
-        self.init.send(&ToInit::Release, &[]).await.map_err(|error| failed(&error))?;
+        self.init
+            .send(&ToInit::Release, &[])
+            .await
+            .map_err(|error| failed(&error))?;
         let answer = timeout(START_LIMIT, self.init.receive::<FromInit>())
             .await
             .map_err(|_| failed(&ChannelError::Timeout))?
@@ -397,7 +447,10 @@ impl Running {
             FromInit::Started => Ok(()),
             FromInit::NotExecuted { errno } => Err(not_executed(&self.server, errno)),
             FromInit::Failed { step, error } => Err(step_failed(&step, error)),
-            other => Err(step_failed("launch.release", format!("unexpected message {other:?}"))),
+            other => Err(step_failed(
+                "launch.release",
+                format!("unexpected message {other:?}"),
+            )),
         }
     }
 
@@ -409,7 +462,10 @@ impl Running {
             not_enforced: report::not_enforced(facets),
             gateway_uid: dynamic_uid()?,
         };
-        let pipes = self.pipes.take().ok_or_else(|| step_failed("launch.hand-over", "handed over twice"))?;
+        let pipes = self
+            .pipes
+            .take()
+            .ok_or_else(|| step_failed("launch.hand-over", "handed over twice"))?;
         let descriptors: Vec<_> = pipes.iter().map(|fd| fd.as_fd()).collect();
         let sent = link.send(&FromWarden::Launched(launched), &descriptors).await;
         sent.map_err(|error| step_failed("launch.hand-over", chain(&error)))
@@ -500,14 +556,30 @@ impl Running {
         }
         records.extend(self.denials.finish());
         if overflow > 0 {
-            records.push(Body::Gap(Gap::counted(Some(self.session.clone()), GapKind::OverBudget, overflow)));
+            records.push(Body::Gap(Gap::counted(
+                Some(self.session.clone()),
+                GapKind::OverBudget,
+                overflow,
+            )));
         }
         if let Err(error) = self.remove().await {
             tracing::error!(session = self.session, %error, "cannot remove the cgroup");
         }
-        records.push(end.record(&self.session, &self.server, self.started.elapsed(), Some(resource_use(&counters))));
+        records.push(end.record(
+            &self.session,
+            &self.server,
+            self.started.elapsed(),
+            Some(resource_use(&counters)),
+        ));
         let told = record_end(trail, records, &self.session, 0).await;
-        (Exited { reason: end.reason.to_owned(), code: end.code, signal: end.signal }, told)
+        (
+            Exited {
+                reason: end.reason.to_owned(),
+                code: end.code,
+                signal: end.signal,
+            },
+            told,
+        )
     }
 
     /// Kills the sandbox and waits until its last task is gone.
@@ -517,7 +589,10 @@ impl Running {
             let _ = sys::process::pidfd_kill(self.pidfd.get_ref(), libc::SIGKILL);
         }
         if timeout(DEATH_LIMIT, self.pidfd.readable()).await.is_err() {
-            tracing::error!(session = self.session, "the sandbox does not die; a task may be in uninterruptible sleep");
+            tracing::error!(
+                session = self.session,
+                "the sandbox does not die; a task may be in uninterruptible sleep"
+            );
             return;
         }
         let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(self.pid), None);
@@ -561,7 +636,9 @@ fn not_executed(server: &str, errno: i32) -> Refusal {
 
 fn out_of_memory(counters: &Counters) -> bool {
     counters.get("memory_events").is_some_and(|events| {
-        ["oom_kill", "oom_group_kill"].iter().any(|name| events.get(*name).is_some_and(|count| *count > 0))
+        ["oom_kill", "oom_group_kill"]
+            .iter()
+            .any(|name| events.get(*name).is_some_and(|count| *count > 0))
     })
 }
 
@@ -569,10 +646,19 @@ fn resource_use(counters: &Counters) -> ResourceUse {
     let get = |name: &str| -> BTreeMap<String, Number> {
         counters
             .get(name)
-            .map(|values| values.iter().map(|(key, value)| (key.clone(), Number(*value))).collect())
+            .map(|values| {
+                values
+                    .iter()
+                    .map(|(key, value)| (key.clone(), Number(*value)))
+                    .collect()
+            })
             .unwrap_or_default()
     };
-    ResourceUse { memory_events: get("memory_events"), pids_events: get("pids_events"), cpu_stat: get("cpu_stat") }
+    ResourceUse {
+        memory_events: get("memory_events"),
+        pids_events: get("pids_events"),
+        cpu_stat: get("cpu_stat"),
+    }
 }
 
 /// Takes what is pending (at most a turn's worth), refuses each, and tells what it was. Never ends without a denial

@@ -81,7 +81,9 @@ pub fn find(root: &Opened, free: &[String], found: &mut Protection) -> io::Resul
             rest_of_names(root, &is_free, found)?;
         }
         // The file by which a worktree or a submodule names its git directory.
-        if !is_free(".git") && open_below(&directory, Path::new(".git"))?.is_some_and(|object| is_file(&object)) {
+        if !is_free(".git")
+            && open_below(&directory, Path::new(".git"))?.is_some_and(|object| is_file(&object))
+        {
             pin(&path, &directory, Path::new(".git"), found)?;
         }
         if is_git_directory(&directory)? {
@@ -141,14 +143,23 @@ fn rest_of_names(root: &Opened, is_free: &impl Fn(&str) -> bool, found: &mut Pro
 }
 
 fn is_file(object: &OwnedFd) -> bool {
-    object.try_clone().map(File::from).and_then(|file| file.metadata()).is_ok_and(|meta| meta.is_file())
+    object
+        .try_clone()
+        .map(File::from)
+        .and_then(|file| file.metadata())
+        .is_ok_and(|meta| meta.is_file())
 }
 
 /// Pins a directory as it is: a mount point cannot be renamed away and made anew with other content.
 fn hold(path: &Path, directory: &OwnedFd, found: &mut Protection) -> io::Result<()> {
     if !found.pinned.iter().any(|pinned| pinned.path == path) {
         let object = directory.try_clone()?;
-        found.pinned.push(Pinned { path: path.to_path_buf(), object, is_directory: true, read_only: false });
+        found.pinned.push(Pinned {
+            path: path.to_path_buf(),
+            object,
+            is_directory: true,
+            read_only: false,
+        });
     }
     Ok(())
 }
@@ -165,7 +176,12 @@ fn is_git_directory(directory: &OwnedFd) -> io::Result<bool> {
 
 /// `None` when it is not there, or is a link that leads elsewhere (a link is not what gets executed here).
 fn open_below(directory: impl AsFd, name: &Path) -> io::Result<Option<OwnedFd>> {
-    match open_at(directory, name, libc::O_PATH | libc::O_NOFOLLOW, libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS) {
+    match open_at(
+        directory,
+        name,
+        libc::O_PATH | libc::O_NOFOLLOW,
+        libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS,
+    ) {
         Ok(object) => Ok(Some(object)),
         Err(error)
             if matches!(
@@ -182,16 +198,25 @@ fn open_below(directory: impl AsFd, name: &Path) -> io::Result<Option<OwnedFd>> 
 fn pin(path: &Path, directory: &OwnedFd, name: &Path, found: &mut Protection) -> io::Result<()> {
     let place = path.join(name);
     // A name may be found as more than one kind of thing; the stricter counts.
-    if found.pinned.iter().any(|pinned| pinned.path == place && pinned.read_only) {
+    if found
+        .pinned
+        .iter()
+        .any(|pinned| pinned.path == place && pinned.read_only)
+    {
         return Ok(());
     }
-    let Some(object) = open_below(directory, name)? else { return Ok(()) };
+    let Some(object) = open_below(directory, name)? else {
+        return Ok(());
+    };
     let meta = File::from(object.try_clone()?).metadata()?;
     if !meta.is_dir() && !meta.is_file() {
         return Ok(());
     }
     // The directories on the way are pinned too, or `mv .git x; mkdir -p .git/hooks` would free the name.
-    let ancestors = name.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty());
+    let ancestors = name
+        .ancestors()
+        .skip(1)
+        .filter(|part| !part.as_os_str().is_empty());
     let mut ancestors: Vec<&Path> = ancestors.collect();
     ancestors.reverse();
     for ancestor in ancestors {
@@ -200,9 +225,19 @@ fn pin(path: &Path, directory: &OwnedFd, name: &Path, found: &mut Protection) ->
             continue;
         }
         if let Some(object) = open_below(directory, ancestor)? {
-            found.pinned.push(Pinned { path: full, object, is_directory: true, read_only: false });
+            found.pinned.push(Pinned {
+                path: full,
+                object,
+                is_directory: true,
+                read_only: false,
+            });
         }
     }
-    found.pinned.push(Pinned { path: path.join(name), object, is_directory: meta.is_dir(), read_only: true });
+    found.pinned.push(Pinned {
+        path: path.join(name),
+        object,
+        is_directory: meta.is_dir(),
+        read_only: true,
+    });
     Ok(())
 }
