@@ -133,7 +133,7 @@ mod tests {
         let mut pids = Vec::new();
         let limit = Duration::from_millis(500);
         let error = run(shell("sleep 600 & echo $!; wait"), limit, |line| {
-            pids.push(line.to_owned())
+            pids.push(line.to_owned());
         });
         assert!(error.unwrap_err().to_string().contains("not done after"));
         let stat = format!("/proc/{}/stat", pids[0]);
