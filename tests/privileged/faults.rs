@@ -69,8 +69,9 @@ fn main() -> ExitCode {
         );
     }
     trials.extend(
-        steps::END_WRITES
-            .iter()
+        [steps::END_WRITES, steps::CLOSE_WRITES]
+            .concat()
+            .into_iter()
             .map(|step| Trial::test(format!("end::{step}"), move || told(unwritten(step)))),
     );
     trials.push(Trial::test("end::warden.leave", || told(leaves())));

@@ -44,7 +44,14 @@ fn main() -> ExitCode {
     for step in steps::END_WRITES {
         trials.push(Trial::test(format!("at::{step}"), move || told(at(step, true))));
     }
-    trials.push(Trial::test("at::warden.leave", || told(leaving())));
+    for step in steps::CLOSE_WRITES {
+        trials.push(Trial::test(format!("at::{step}"), move || {
+            told(closing(step, true))
+        }));
+    }
+    trials.push(Trial::test("at::warden.leave", || {
+        told(closing("warden.leave", false))
+    }));
     for step in steps::SWEEP {
         trials.push(Trial::test(format!("reaper_at::{step}"), move || {
             told(sweeping(step, Role::Reaper))
@@ -128,11 +135,11 @@ fn at(step: &str, ran: bool) -> Result<()> {
     })
 }
 
-/// An idle warden dies while it leaves.
-fn leaving() -> Result<()> {
+/// The warden dies when the session is over and told: while it closes the trail, while it leaves.
+fn closing(step: &str, unclean: bool) -> Result<()> {
     on_stage(|stage| {
         let mut command = stage.puppet(["say=ran"]);
-        command.env("GUARD_AGENT_FAULT", "warden.leave=kill");
+        command.env("GUARD_AGENT_FAULT", format!("{step}=kill"));
         let done = stage.finish(&mut command, b"")?;
         ensure!(
             done.code() == Some(0),
@@ -140,7 +147,20 @@ fn leaving() -> Result<()> {
             done.status,
             done.stderr
         );
-        ended_well(stage)
+        stage.nothing_left_but_files()?;
+        // An orderly warden ends its reaper before that can say anything.
+        let log = stage.log();
+        ensure!(log.contains("the warden died"), "`{step}` was not reached:{log}");
+        ended_well(stage)?;
+        let records = stage.records()?;
+        let told = trail::kind(&records, "gap")
+            .iter()
+            .any(|gap| gap.body.to_string().contains("unclean-close"));
+        ensure!(
+            told == unclean,
+            "a gap for the open end: {told}, expected: {unclean}"
+        );
+        Ok(())
     })
 }
 

@@ -114,7 +114,14 @@ fn full_before_the_launch() -> Result<()> {
             "with {pages} pages: {}",
             finished.stderr
         );
-        stage.ended(&finished, Status::Internal)?;
+        ensure!(
+            finished.status.code() == Some(Status::Internal as i32),
+            "{}",
+            finished.status
+        );
+        ensure!(finished.stdout.is_empty(), "{}", finished.stdout);
+        ensure!(!stage.marker().exists(), "the server was started");
+        stage.no_sandbox()?;
     }
     ensure!((2..11).contains(&refusals), "{refusals} sizes were too small");
     Ok(())

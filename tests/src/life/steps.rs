@@ -138,14 +138,11 @@ pub const GATEWAY: &[&str] = &[
     "gateway.seccomp",
 ];
 
-/// Writes when a session ends.
-pub const END_WRITES: &[&str] = &[
-    "exit.record",
-    "audit.write#2",
-    "audit.sync#2",
-    "audit.checkpoint",
-    "audit.write#3",
-];
+/// Writes when a session ends, before the gateway hears of it.
+pub const END_WRITES: &[&str] = &["exit.record", "audit.write#2", "audit.sync#2"];
+
+/// Writes when a trail is closed, after that.
+pub const CLOSE_WRITES: &[&str] = &["audit.checkpoint", "audit.write#3"];
 
 /// What the reaper, or the next warden, does about a dead warden.
 pub const SWEEP: &[&str] = &["sweep.kill", "sweep.record"];
@@ -165,6 +162,7 @@ pub fn tested() -> BTreeSet<String> {
         LAUNCH_WRITES,
         GATEWAY,
         END_WRITES,
+        CLOSE_WRITES,
         SWEEP,
         LEAVE,
         ELSEWHERE,
