@@ -1,7 +1,5 @@
 //! SIGKILL for each of our processes, at every step and at any moment: no orphan, and the trail knows.
 
-#![expect(clippy::print_stdout, reason = "seeds and times belong to what a test prints")]
-
 use std::{
     collections::BTreeSet,
     io::Read as _,

@@ -1,7 +1,5 @@
 //! The client goes: stdin closed, SIGTERM, the end, in this order and in time.
 
-#![expect(clippy::print_stdout, reason = "seeds and times belong to what a test prints")]
-
 use std::{io::Write as _, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
