@@ -28,12 +28,39 @@ fn what_is_not_enforced_is_said_at_launch_and_in_the_record() -> Result<()> {
     );
     let launch = bench.wait_record(LONG, |record| record.kind == "launch")?;
     let report = launch.field("resources").cloned().unwrap_or_default();
-    ensure!(report["enforced"] == serde_json::json!([]), "{report}");
+    // The uid is this sandbox's alone: a resource limit holds its processes.
+    ensure!(report["enforced"] == serde_json::json!(["pids"]), "{report}");
     let limits: Vec<_> = report["not_enforced"]
         .as_array()
         .map(|rows| rows.iter().filter_map(|row| row["limit"].as_str()).collect())
         .unwrap_or_default();
-    ensure!(limits == ["memory", "cpu", "pids"], "{report}");
+    ensure!(limits == ["memory", "cpu"], "{report}");
+    Ok(())
+}
+
+#[test]
+fn a_fork_bomb_of_a_uid_without_an_account_is_held_all_the_same() -> Result<()> {
+    let bench = Bench::new("no-limits-forks")?;
+    let program = bench.path().join("guard-probe");
+    fs::copy(programs::probe()?, &program)?;
+    let policy = bench.path().join("policy.toml");
+    let words = [
+        program.display().to_string(),
+        "fork-bomb".into(),
+        "count=100".into(),
+        "secs=1".into(),
+    ];
+    fs::write(
+        &policy,
+        format!("[server.hog]\ncommand = {words:?}\nlimits = {{ pids = 16 }}\n"),
+    )?;
+    let mut live = AgentBuilder::new(&bench)
+        .option("--policy", &policy)
+        .spawn_policy()?;
+    let said: Value = serde_json::from_str(&live.line(LONG)?)?;
+    // The bomb itself is one of the sixteen.
+    ensure!(said["made"] == 15 && said["refused"] == 85, "{said}");
+    live.finish(LONG)?;
     Ok(())
 }
 

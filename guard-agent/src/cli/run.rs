@@ -43,6 +43,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
     }
     enough_rights(&plan.server)?;
     let runtime = resolve::ask(&question(&plan))?;
+    for note in &runtime.notes {
+        eprintln!("[{}] {note}", plan.server);
+    }
     let environment = environment::build(&plan, &runtime, &plan.user, std::env::vars_os());
     let (name, state) = (plan.server.clone(), plan.state.clone());
     let request = plan.into_request(runtime, environment);

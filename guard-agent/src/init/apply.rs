@@ -69,6 +69,11 @@ pub(super) fn apply(
     step("init.rlimits", "core", || {
         setrlimit(Resource::RLIMIT_CORE, 1, 1).map_err(io::Error::from)
     })?;
+    if let Some(processes) = setup.processes {
+        step("init.rlimits", "processes", || {
+            setrlimit(Resource::RLIMIT_NPROC, processes, processes).map_err(io::Error::from)
+        })?;
+    }
     // Opened while still privileged, by the paths the child will use.
     let rules = view::landlock_rules(&setup)?;
     confinement.directory = step("init.directory", "", || Ok(enter_directory(&setup)))?;

@@ -39,6 +39,8 @@ pub struct Setup {
     pub environment: Vec<(Octets, Octets)>,
     /// Working directories to try, in order.
     pub directories: Vec<Octets>,
+    /// How many processes the uid may have, where no cgroup limit holds and no other process has that uid.
+    pub processes: Option<u64>,
     /// Whether the kernel's cgroup hooks see unix sockets; without them seccomp refuses to make any.
     pub unix_sockets: bool,
 }

@@ -111,7 +111,11 @@ pub(super) fn grant_named(
         return None;
     }
     let project = project_of(context, named_by, markers);
-    let inside = |package: &PathBuf| project.as_ref().is_some_and(|project| package.starts_with(project));
+    let inside = |package: &PathBuf| {
+        project
+            .as_ref()
+            .is_some_and(|project| package.starts_with(project))
+    };
     let Some(package) = nearest(context, start, markers, collect).filter(inside) else {
         collect.note(format!(
             "`{}` leads to `{}`, which is no package of the same project and is not granted; name it by `--root` if the server needs it",

@@ -160,10 +160,13 @@ fn prepare(channel: &Channel) -> io::Result<(OwnedFd, Vec<OwnedFd>)> {
 fn clear_up(directory: &Path) -> io::Result<usize> {
     // The sandboxes' inits died with the warden's launcher thread; what is left is ended and recorded here.
     let lock = state::lock_file(directory)?;
-    if sys::process::try_lock(&lock)? {
-        sweep::sweep(directory, "warden: it died")
-    } else {
-        // A new warden owns the directory and sweeps itself before it serves.
-        Ok(0)
+    // A process that was just being born when the warden died has its lock for some milliseconds more.
+    for _ in 0..100 {
+        if sys::process::try_lock(&lock)? {
+            return sweep::sweep(directory, "warden: it died");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
     }
+    // A new warden owns the directory and sweeps itself before it serves.
+    Ok(0)
 }

@@ -329,7 +329,7 @@ fn launch_record(
         environment: request.environment.iter().map(|(name, _)| name.clone()).collect(),
         view: request.view,
         limits: (&request.limits).into(),
-        resources: report::resources(&warden.facts),
+        resources: report::resources(&warden.facts, dynamic),
         observation: "cgroup-bpf+seccomp".to_owned(),
         kernel_release: warden.facts.release.clone(),
         landlock_abi: parked.confinement.landlock_abi,

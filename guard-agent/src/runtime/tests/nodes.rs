@@ -112,7 +112,11 @@ fn linked_packages_of_the_project_are_granted_and_other_links_are_not() {
             "a package opened `{closed}` to itself"
         );
     }
-    assert!(runtime.notes.iter().any(|note| note.contains("wide")), "{:?}", runtime.notes);
+    assert!(
+        runtime.notes.iter().any(|note| note.contains("wide")),
+        "{:?}",
+        runtime.notes
+    );
     assert!(
         runtime.notes.iter().any(|note| note.contains("sneaky")),
         "{:?}",

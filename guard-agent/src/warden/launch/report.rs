@@ -216,22 +216,25 @@ pub fn require(request: &LaunchRequest, facets: &Facets) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// The resources part of the launch record.
-pub fn resources(kernel: &KernelFacts) -> ResourcesReport {
+/// The resources part of the launch record. A uid that only this sandbox has is held by a resource limit where no
+/// cgroup holds it.
+pub fn resources(kernel: &KernelFacts, dynamic: bool) -> ResourcesReport {
     let limits = || ["memory", "cpu", "pids"].map(str::to_owned);
     match &kernel.limits_missing {
         None => ResourcesReport {
             enforced: limits().to_vec(),
             not_enforced: Vec::new(),
         },
-        Some(why) => ResourcesReport {
-            enforced: Vec::new(),
-            not_enforced: limits()
-                .map(|limit| NotEnforced {
-                    limit,
-                    why: why.clone(),
-                })
-                .to_vec(),
-        },
+        Some(why) => {
+            let (enforced, missing) = limits().into_iter().partition(|limit| dynamic && limit == "pids");
+            let without = |limit| NotEnforced {
+                limit,
+                why: why.clone(),
+            };
+            ResourcesReport {
+                enforced,
+                not_enforced: Vec::into_iter(missing).map(without).collect(),
+            }
+        }
     }
 }
