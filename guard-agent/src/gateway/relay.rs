@@ -136,7 +136,7 @@ pub fn run(
         let (name, tail) = (name.to_owned(), tail.clone());
         move || {
             stderr::pass_on(&name, File::from(errors), |work| {
-                work(&mut tail.lock().unwrap_or_else(PoisonError::into_inner))
+                work(&mut tail.lock().unwrap_or_else(PoisonError::into_inner));
             });
         }
     })?;

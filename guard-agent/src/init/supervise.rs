@@ -98,7 +98,7 @@ fn reap(child: Pid) -> nix::Result<Option<(Option<i32>, Option<i32>)>> {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::Exited(pid, code)) if pid == child => end = Some((Some(code), None)),
             Ok(WaitStatus::Signaled(pid, signal, _)) if pid == child => {
-                end = Some((None, Some(signal as i32)))
+                end = Some((None, Some(signal as i32)));
             }
             Ok(WaitStatus::StillAlive) | Err(nix::Error::ECHILD) => return Ok(end),
             Ok(_) | Err(nix::Error::EINTR) => {}

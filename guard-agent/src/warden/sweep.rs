@@ -53,7 +53,7 @@ pub fn sweep(state: &Path, cause: &str) -> io::Result<usize> {
             Ok(()) => registry::remove(state, &entry.session)?,
             // The entry stays: the next warden tries again.
             Err(error) => {
-                tracing::error!(session = entry.session, %error, "cannot record the end of a session")
+                tracing::error!(session = entry.session, %error, "cannot record the end of a session");
             }
         }
     }
