@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use guard_common::event::{REASON_NETWORK_NONE, REASON_SOCKET_KIND};
+use guard_common::event::{NetOp, REASON_NETWORK_NONE, REASON_SOCKET_KIND};
 
 use super::kernel::{Endpoint, NetEvent};
 use crate::{
@@ -183,7 +183,7 @@ pub(super) fn of_event(event: &NetEvent) -> Denial {
     );
     detail.insert("protocol".to_owned(), Field::Number(event.protocol.into()));
     Denial {
-        op: event.op.name().to_owned(),
+        op: operation(event.op),
         layer: Layer::CgroupBpf,
         reason: Some(reason(event.reason).to_owned()),
         family: Some(family(event.family)),
@@ -194,6 +194,17 @@ pub(super) fn of_event(event: &NetEvent) -> Denial {
         pid: event.pid,
         tid: event.tid,
         errno: event.errno.into(),
+    }
+}
+
+/// As in the contract (`docs/audit.md`): the family tells the rest.
+fn operation(op: NetOp) -> String {
+    match op {
+        NetOp::Connect4 | NetOp::Connect6 | NetOp::UnixConnect => "connect".into(),
+        NetOp::Sendmsg4 | NetOp::Sendmsg6 | NetOp::UnixSendmsg => "sendmsg".into(),
+        NetOp::Bind4 | NetOp::Bind6 => "bind".into(),
+        NetOp::SockCreate => "socket".into(),
+        NetOp::Unknown(_) => op.name().to_owned(),
     }
 }
 
