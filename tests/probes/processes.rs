@@ -143,11 +143,12 @@ pub(crate) const PROBES: &[Probe] = &[
     })
     .refused(&["ESRCH", "EPERM"]),
     probe("migrate-pages", "limits of others", |a| {
+        // The first node, to itself. The kernel takes one bit less than it is told.
         let mut nodes = [1_u64];
         done(call!(
             SYS_migrate_pages,
             a.number::<i32>("neighbour")?,
-            1,
+            64,
             raw::at(&mut nodes),
             raw::at(&mut nodes)
         ))
