@@ -106,19 +106,17 @@ impl Ground {
                 "`{program}` runs without `{wanted}`:\n{status}"
             );
         }
+        // The sandbox's own first process is one more than the 64 of the policy.
         for (file, wanted) in [
             ("memory.max", "536870912"),
-            ("pids.max", "64"),
+            ("pids.max", "65"),
             ("cpu.max", "100000 100000"),
         ] {
             let found = ceiling(&server, file)?;
             ensure!(
                 found == wanted,
-                "`{file}` of `{program}` is `{found}`, the policy says `{wanted}`"
+                "`{file}` of `{program}` is `{found}`, not `{wanted}`"
             );
-        // The sandbox's own first process is one more than the 64 of the policy.
-        for (file, wanted) in [("memory.max", "536870912"), ("pids.max", "65"), ("cpu.max", "100000 100000")] {
-            ensure!(found == wanted, "`{file}` of `{program}` is `{found}`, not `{wanted}`");
         }
         // Its tree, through the kernel's own door.
         let seen = |path: &Path| server.join("root").join(path.strip_prefix("/").unwrap_or(path));
@@ -147,7 +145,11 @@ impl Ground {
         // In an emulator Python takes longer to leave than the 1.2 s after which it is asked by signal.
         let asked = exit.field("signal") == Some(&json!(libc::SIGTERM));
         ensure!(asked || exit.field("code") == Some(&json!(0)), "{:?}", exit.body);
-        ensure!(exit.field("reason") == Some(&json!(if asked { "signaled" } else { "exited" })), "{:?}", exit.body);
+        ensure!(
+            exit.field("reason") == Some(&json!(if asked { "signaled" } else { "exited" })),
+            "{:?}",
+            exit.body
+        );
         let used = exit.body["resources"]["cpu_stat"]["usage_usec"].as_u64();
         ensure!(
             used.is_some_and(|used| used > 0),
@@ -258,14 +260,16 @@ fn node_server_filesystem() -> Result<()> {
     );
     let listed = client.call("list_directory", &json!({"path": served}))?;
     ensure!(
-        listed == (false, "[DIR] docs".into()),
-        "the secret's name is hidden too: {listed:?}"
+        listed.0 && listed.1.contains("EACCES"),
+        "the names beside the root: {listed:?}"
     );
-    ensure!(listed.0 && listed.1.contains("EACCES"), "the names beside the root: {listed:?}");
     let (failed, said) = read(&mut client, &ground.secret())?;
     // `ENOENT` for the file, and for the look around that the server takes then, `EACCES`; not its own refusal.
     let by_kernel = ["ENOENT", "EACCES"].iter().any(|errno| said.contains(errno));
-    ensure!(failed && by_kernel && !said.contains("allowed directories"), "the read outside: `{said}`");
+    ensure!(
+        failed && by_kernel && !said.contains("allowed directories"),
+        "the read outside: `{said}`"
+    );
     let new = ground.docs().join("new.txt");
     let (failed, said) = client.call("write_file", &json!({"path": text(&new), "content": "x"}))?;
     ensure!(
