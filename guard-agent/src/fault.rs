@@ -46,7 +46,7 @@ mod imp {
             let mut counts = COUNTS
                 .get_or_init(Mutex::default)
                 .lock()
-                .unwrap_or_else(|e| e.into_inner());
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
             let count = counts.entry(name.to_owned()).or_default();
             *count += 1;
             *count

@@ -20,8 +20,11 @@ pub mod warden;
 pub mod sys;
 
 /// What `--version` says. A build into which faults can be injected names itself: it is for tests only.
-pub const VERSION: &str =
-    if cfg!(feature = "faults") { concat!(env!("CARGO_PKG_VERSION"), " (faults)") } else { env!("CARGO_PKG_VERSION") };
+pub const VERSION: &str = if cfg!(feature = "faults") {
+    concat!(env!("CARGO_PKG_VERSION"), " (faults)")
+} else {
+    env!("CARGO_PKG_VERSION")
+};
 
 /// Identifies this build: two programs that talk over a link must be the same one.
 pub const BUILD: &str = env!("GUARD_BUILD_ID");

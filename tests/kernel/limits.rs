@@ -27,7 +27,9 @@ fn policy(bench: &Bench, limits: &str, command: &[&str]) -> Result<PathBuf> {
     let mut words = vec![program.display().to_string()];
     words.extend(command.iter().map(|word| (*word).to_owned()));
     let path = bench.path().join("policy.toml");
-    let text = format!("[server.hog]\ncommand = {words:?}\nrequire = [\"fs\", \"net\", \"exec\", \"ipc\", \"resources\"]\nlimits = {limits}\n");
+    let text = format!(
+        "[server.hog]\ncommand = {words:?}\nrequire = [\"fs\", \"net\", \"exec\", \"ipc\", \"resources\"]\nlimits = {limits}\n"
+    );
     fs::write(&path, text)?;
     Ok(path)
 }
@@ -47,7 +49,10 @@ fn run(bench: &Bench, limits: &str, command: &[&str]) -> Result<(Finished, Recor
 
 fn under_policy(bench: &Bench, policy: &Path) -> Result<Finished> {
     // The hog reads nothing: its input stays open until it ends.
-    let mut live = AgentBuilder::new(bench).option("--policy", policy).option("--name", "hog").spawn_policy()?;
+    let mut live = AgentBuilder::new(bench)
+        .option("--policy", policy)
+        .option("--name", "hog")
+        .spawn_policy()?;
     let mut lines = Vec::new();
     while let Ok(line) = live.line(LONG) {
         lines.push(line);
@@ -72,7 +77,9 @@ impl Neighbour {
     fn start(bench: &Bench) -> Result<Self> {
         let program = bench.path().join("guard-probe-neighbour");
         fs::copy(programs::probe()?, &program)?;
-        let live = AgentBuilder::new(bench).command([program.into_os_string(), "echo".into()]).spawn()?;
+        let live = AgentBuilder::new(bench)
+            .command([program.into_os_string(), "echo".into()])
+            .spawn()?;
         let mut new = Self(live);
         new.answers()?;
         Ok(new)
@@ -92,16 +99,35 @@ impl Neighbour {
 fn a_memory_hog_is_killed_and_its_neighbour_is_not() -> Result<()> {
     let bench = Bench::new("limits-memory")?;
     let mut neighbour = Neighbour::start(&bench)?;
-    let (finished, launch, exit) = run(&bench, r#"{ memory = "64M" }"#, &["memory-hog", "mib=256", "secs=1"])?;
+    let (finished, launch, exit) = run(
+        &bench,
+        r#"{ memory = "64M" }"#,
+        &["memory-hog", "mib=256", "secs=1"],
+    )?;
     ensure!(finished.status.code() == Some(1), "{finished:?}");
-    ensure!(!finished.stdout.contains("memory"), "the hog reached its goal: {}", finished.stdout);
     ensure!(
-        launch.field("resources").and_then(|report| report.get("enforced")) == Some(&serde_json::json!(["memory", "cpu", "pids"])),
+        !finished.stdout.contains("memory"),
+        "the hog reached its goal: {}",
+        finished.stdout
+    );
+    ensure!(
+        launch
+            .field("resources")
+            .and_then(|report| report.get("enforced"))
+            == Some(&serde_json::json!(["memory", "cpu", "pids"])),
         "{:?}",
         launch.body
     );
-    ensure!(exit.field("reason").and_then(Value::as_str) == Some("out-of-memory"), "{:?}", exit.body);
-    ensure!(counter(&exit, "memory_events", "oom_kill")? >= 1, "{:?}", exit.body);
+    ensure!(
+        exit.field("reason").and_then(Value::as_str) == Some("out-of-memory"),
+        "{:?}",
+        exit.body
+    );
+    ensure!(
+        counter(&exit, "memory_events", "oom_kill")? >= 1,
+        "{:?}",
+        exit.body
+    );
     ensure!(counter(&exit, "memory_events", "max")? >= 1, "{:?}", exit.body);
     neighbour.answers()?;
     Ok(())
@@ -110,10 +136,22 @@ fn a_memory_hog_is_killed_and_its_neighbour_is_not() -> Result<()> {
 #[test]
 fn the_same_memory_below_the_limit_is_given() -> Result<()> {
     let bench = Bench::new("limits-memory-control")?;
-    let (finished, _, exit) = run(&bench, r#"{ memory = "128M" }"#, &["memory-hog", "mib=32", "secs=1"])?;
+    let (finished, _, exit) = run(
+        &bench,
+        r#"{ memory = "128M" }"#,
+        &["memory-hog", "mib=32", "secs=1"],
+    )?;
     ensure!(finished.stdout.contains(r#""mib":32"#), "{finished:?}");
-    ensure!(exit.field("reason").and_then(Value::as_str) == Some("exited"), "{:?}", exit.body);
-    ensure!(counter(&exit, "memory_events", "oom_kill")? == 0, "{:?}", exit.body);
+    ensure!(
+        exit.field("reason").and_then(Value::as_str) == Some("exited"),
+        "{:?}",
+        exit.body
+    );
+    ensure!(
+        counter(&exit, "memory_events", "oom_kill")? == 0,
+        "{:?}",
+        exit.body
+    );
     Ok(())
 }
 
@@ -122,7 +160,8 @@ fn a_fork_bomb_is_held_at_its_limit() -> Result<()> {
     let bench = Bench::new("limits-pids")?;
     let mut neighbour = Neighbour::start(&bench)?;
     let (finished, _, exit) = run(&bench, "{ pids = 16 }", &["fork-bomb", "count=100", "secs=2"])?;
-    let said: Value = serde_json::from_str(finished.stdout.trim()).with_context(|| format!("{finished:?}"))?;
+    let said: Value =
+        serde_json::from_str(finished.stdout.trim()).with_context(|| format!("{finished:?}"))?;
     // The bomb itself is one of the sixteen.
     ensure!(said["made"] == 15 && said["refused"] == 85, "{said}");
     ensure!(counter(&exit, "pids_events", "max")? == 85, "{:?}", exit.body);
@@ -136,7 +175,10 @@ fn a_cpu_spin_gets_its_share_and_no_more() -> Result<()> {
     let mut neighbour = Neighbour::start(&bench)?;
     let start = Instant::now();
     let policy = policy(&bench, r#"{ cpu = "20%" }"#, &["cpu-spin", "threads=2", "secs=5"])?;
-    let mut live = AgentBuilder::new(&bench).option("--policy", &policy).option("--name", "hog").spawn_policy()?;
+    let mut live = AgentBuilder::new(&bench)
+        .option("--policy", &policy)
+        .option("--name", "hog")
+        .spawn_policy()?;
     let mut slowest = Duration::ZERO;
     let line = loop {
         match live.line(Duration::from_millis(500)) {
@@ -151,11 +193,20 @@ fn a_cpu_spin_gets_its_share_and_no_more() -> Result<()> {
         record.kind == "exit" && record.field("server").and_then(Value::as_str) == Some("hog")
     })?;
     let used = counter(&exit, "cpu_stat", "usage_usec")?;
-    let lived = exit.field("duration_us").and_then(Value::as_u64).context("no duration")?;
+    let lived = exit
+        .field("duration_us")
+        .and_then(Value::as_u64)
+        .context("no duration")?;
     // 20 % of the time, one period of 100 ms more at either end.
     ensure!(used <= lived / 5 + 200_000, "used {used} of {lived} µs");
-    ensure!(used >= lived / 20, "used {used} of {lived} µs: the spin hardly ran");
+    ensure!(
+        used >= lived / 20,
+        "used {used} of {lived} µs: the spin hardly ran"
+    );
     ensure!(counter(&exit, "cpu_stat", "nr_throttled")? > 5, "{:?}", exit.body);
-    ensure!(slowest < Duration::from_secs(3), "the neighbour waited {slowest:?}");
+    ensure!(
+        slowest < Duration::from_secs(3),
+        "the neighbour waited {slowest:?}"
+    );
     Ok(())
 }

@@ -30,7 +30,10 @@ struct Ground {
 
 impl Ground {
     fn new(name: &str) -> Result<Self> {
-        let ground = Self { scratch: Scratch::new(name)?, bench: Bench::new(name)? };
+        let ground = Self {
+            scratch: Scratch::new(name)?,
+            bench: Bench::new(name)?,
+        };
         fs::create_dir(ground.docs())?;
         fs::write(ground.docs().join("hello.txt"), "hello from inside the root")?;
         fs::write(ground.secret(), SECRET)?;
@@ -47,8 +50,18 @@ impl Ground {
         let mut root = self.docs().into_os_string();
         root.push(":r");
         let mut command = Command::new(programs::agent()?);
-        command.arg("run").arg("--state").arg(self.bench.state()).arg("--audit").arg(self.bench.audit());
-        command.arg("--root").arg(root).arg("--").args(server).args(arguments);
+        command
+            .arg("run")
+            .arg("--state")
+            .arg(self.bench.state())
+            .arg("--audit")
+            .arg(self.bench.audit());
+        command
+            .arg("--root")
+            .arg(root)
+            .arg("--")
+            .args(server)
+            .args(arguments);
         // The last checkpoint is written when the warden leaves.
         command.env("GUARD_AGENT_IDLE_MS", "100");
         start(&mut command)
@@ -63,27 +76,65 @@ impl Ground {
         let launch = self.record("launch")?;
         ensure!(launch.field("tier") == Some(&json!("T2")), "{:?}", launch.body);
         let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
-        ensure!(launch.field("kernel_release") == Some(&json!(release.trim())), "{:?}", launch.body);
-        let resources = launch.field("resources").context("the launch record has no `resources`")?;
-        ensure!(*resources == json!({"enforced": ["memory", "cpu", "pids"], "not_enforced": []}), "{resources}");
-        let uid = launch.body["user"]["uid"].as_u64().and_then(|uid| u32::try_from(uid).ok());
+        ensure!(
+            launch.field("kernel_release") == Some(&json!(release.trim())),
+            "{:?}",
+            launch.body
+        );
+        let resources = launch
+            .field("resources")
+            .context("the launch record has no `resources`")?;
+        ensure!(
+            *resources == json!({"enforced": ["memory", "cpu", "pids"], "not_enforced": []}),
+            "{resources}"
+        );
+        let uid = launch.body["user"]["uid"]
+            .as_u64()
+            .and_then(|uid| u32::try_from(uid).ok());
         let uid = uid.context("the launch record has no uid")?;
         let server = process(uid, program)?;
 
         let status = fs::read_to_string(server.join("status"))?;
-        for wanted in ["NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000"] {
-            ensure!(status.contains(wanted), "`{program}` runs without `{wanted}`:\n{status}");
+        for wanted in [
+            "NoNewPrivs:\t1",
+            "Seccomp:\t2",
+            "CapEff:\t0000000000000000",
+            "CapBnd:\t0000000000000000",
+        ] {
+            ensure!(
+                status.contains(wanted),
+                "`{program}` runs without `{wanted}`:\n{status}"
+            );
         }
         // The sandbox's own first process is one more than the 64 of the policy.
-        for (file, wanted) in [("memory.max", "536870912"), ("pids.max", "65"), ("cpu.max", "100000 100000")] {
+        for (file, wanted) in [
+            ("memory.max", "536870912"),
+            ("pids.max", "65"),
+            ("cpu.max", "100000 100000"),
+        ] {
             let found = ceiling(&server, file)?;
-            ensure!(found == wanted, "`{file}` of `{program}` is `{found}`, not `{wanted}`");
+            ensure!(
+                found == wanted,
+                "`{file}` of `{program}` is `{found}`, not `{wanted}`"
+            );
         }
         // Its tree, through the kernel's own door.
         let seen = |path: &Path| server.join("root").join(path.strip_prefix("/").unwrap_or(path));
-        ensure!(seen(&self.docs().join("hello.txt")).is_file(), "the root is in the view");
-        for hidden in [self.secret(), "/etc/shadow".into(), self.bench.audit(), self.bench.state()] {
-            ensure!(hidden.exists() && !seen(&hidden).exists(), "`{}` is in the view", hidden.display());
+        ensure!(
+            seen(&self.docs().join("hello.txt")).is_file(),
+            "the root is in the view"
+        );
+        for hidden in [
+            self.secret(),
+            "/etc/shadow".into(),
+            self.bench.audit(),
+            self.bench.state(),
+        ] {
+            ensure!(
+                hidden.exists() && !seen(&hidden).exists(),
+                "`{}` is in the view",
+                hidden.display()
+            );
         }
         Ok(uid)
     }
@@ -94,15 +145,27 @@ impl Ground {
         // In an emulator Python takes longer to leave than the 1.2 s after which it is asked by signal.
         let asked = exit.field("signal") == Some(&json!(libc::SIGTERM));
         ensure!(asked || exit.field("code") == Some(&json!(0)), "{:?}", exit.body);
-        ensure!(exit.field("reason") == Some(&json!(if asked { "signaled" } else { "exited" })), "{:?}", exit.body);
+        ensure!(
+            exit.field("reason") == Some(&json!(if asked { "signaled" } else { "exited" })),
+            "{:?}",
+            exit.body
+        );
         let used = exit.body["resources"]["cpu_stat"]["usage_usec"].as_u64();
-        ensure!(used.is_some_and(|used| used > 0), "no processor time was counted: {:?}", exit.body);
+        ensure!(
+            used.is_some_and(|used| used > 0),
+            "no processor time was counted: {:?}",
+            exit.body
+        );
         self.record("checkpoint")?;
         let verify = Command::new(programs::agent()?)
             .args(["audit", "verify", "--json", "--audit"])
             .arg(self.bench.audit())
             .output()?;
-        ensure!(verify.status.success(), "{}", String::from_utf8_lossy(&verify.stdout));
+        ensure!(
+            verify.status.success(),
+            "{}",
+            String::from_utf8_lossy(&verify.stdout)
+        );
         let left = processes(uid)?;
         ensure!(left.is_empty(), "processes of uid {uid} are left: {left:?}");
         Ok(())
@@ -129,7 +192,8 @@ fn process(uid: u32, program: &str) -> Result<PathBuf> {
     loop {
         let found = processes(uid)?.into_iter().find(|path| {
             let name = fs::read_link(path.join("exe")).unwrap_or_default();
-            name.file_name().is_some_and(|name| name.to_string_lossy().starts_with(program))
+            name.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with(program))
         });
         match found {
             Some(path) => return Ok(path),
@@ -143,7 +207,10 @@ fn process(uid: u32, program: &str) -> Result<PathBuf> {
 fn ceiling(process: &Path, file: &str) -> Result<String> {
     let top = cgroup2().context("no cgroup v2")?;
     let cgroups = fs::read_to_string(process.join("cgroup"))?;
-    let own = cgroups.lines().find_map(|line| line.strip_prefix("0::/")).context("no cgroup of v2")?;
+    let own = cgroups
+        .lines()
+        .find_map(|line| line.strip_prefix("0::/"))
+        .context("no cgroup of v2")?;
     let mut here = top.join(own);
     while here != top {
         let found = fs::read_to_string(here.join(file)).unwrap_or_default();
@@ -169,28 +236,46 @@ fn node_server_filesystem() -> Result<()> {
 
     let mut direct = start(Command::new(node).arg(&script).arg(&served))?;
     direct.initialize()?;
-    ensure!(read(&mut direct, &ground.secret())? == (false, SECRET.into()), "the control reads the secret");
+    ensure!(
+        read(&mut direct, &ground.secret())? == (false, SECRET.into()),
+        "the control reads the secret"
+    );
     ensure!(direct.close()?.success(), "the control leaves well");
 
     let mut client = ground.guarded(&[node, &script], &[&served])?;
     let hello = client.initialize()?;
-    ensure!(hello["serverInfo"]["name"] == "secure-filesystem-server", "{hello}");
+    ensure!(
+        hello["serverInfo"]["name"] == "secure-filesystem-server",
+        "{hello}"
+    );
     let tools = client.tools()?;
     for tool in ["read_text_file", "write_file", "list_directory"] {
         ensure!(tools.iter().any(|name| name == tool), "no `{tool}` in {tools:?}");
     }
     let uid = ground.contained("node")?;
     let allowed = read(&mut client, &ground.docs().join("hello.txt"))?;
-    ensure!(allowed == (false, "hello from inside the root".into()), "{allowed:?}");
+    ensure!(
+        allowed == (false, "hello from inside the root".into()),
+        "{allowed:?}"
+    );
     let listed = client.call("list_directory", &json!({"path": served}))?;
-    ensure!(listed.0 && listed.1.contains("EACCES"), "the names beside the root: {listed:?}");
+    ensure!(
+        listed.0 && listed.1.contains("EACCES"),
+        "the names beside the root: {listed:?}"
+    );
     let (failed, said) = read(&mut client, &ground.secret())?;
     // `ENOENT` for the file, and for the look around that the server takes then, `EACCES`; not its own refusal.
     let by_kernel = ["ENOENT", "EACCES"].iter().any(|errno| said.contains(errno));
-    ensure!(failed && by_kernel && !said.contains("allowed directories"), "the read outside: `{said}`");
+    ensure!(
+        failed && by_kernel && !said.contains("allowed directories"),
+        "the read outside: `{said}`"
+    );
     let new = ground.docs().join("new.txt");
     let (failed, said) = client.call("write_file", &json!({"path": text(&new), "content": "x"}))?;
-    ensure!(failed && (said.contains("EROFS") || said.contains("EACCES")), "the write to a read-only root: `{said}`");
+    ensure!(
+        failed && (said.contains("EROFS") || said.contains("EACCES")),
+        "the write to a read-only root: `{said}`"
+    );
     ensure!(!new.exists(), "a refused write left a file");
     ensure!(client.close()?.success(), "the server leaves well");
     ground.ended(uid)
@@ -207,12 +292,16 @@ fn python_server_time() -> Result<()> {
     tools.sort();
     ensure!(tools == ["convert_time", "get_current_time"], "{tools:?}");
     let uid = ground.contained("python3")?;
-    let question = json!({"source_timezone": "Asia/Tokyo", "time": "12:00", "target_timezone": "Asia/Kolkata"});
+    let question =
+        json!({"source_timezone": "Asia/Tokyo", "time": "12:00", "target_timezone": "Asia/Kolkata"});
     let (failed, said) = client.call("convert_time", &question)?;
     ensure!(!failed, "{said}");
     let answer: Value = serde_json::from_str(&said).with_context(|| said.clone())?;
     let time = answer["target"]["datetime"].as_str().unwrap_or_default();
-    ensure!(time.ends_with("T08:30:00+05:30") && answer["time_difference"] == "-3.5h", "{answer}");
+    ensure!(
+        time.ends_with("T08:30:00+05:30") && answer["time_difference"] == "-3.5h",
+        "{answer}"
+    );
     let (failed, said) = client.call("get_current_time", &json!({"timezone": "No/Where"}))?;
     ensure!(failed && said.contains("No/Where"), "{said}");
     ensure!(client.close()?.success(), "the server leaves well");

@@ -18,7 +18,10 @@ use nix::{
 
 /// Runs `test` in a thread with a tmpfs of `size` at the path it gets. Nothing outside sees the mount.
 fn on_tmpfs(size: &str, test: impl FnOnce(&Path) -> Result<()> + Send + 'static) -> Result<()> {
-    ensure!(nix::unistd::geteuid().is_root(), "this test mounts a tmpfs: run it as root");
+    ensure!(
+        nix::unistd::geteuid().is_root(),
+        "this test mounts a tmpfs: run it as root"
+    );
     let place = tempfile::tempdir()?;
     let path = place.path().to_owned();
     let options = format!("size={size},mode=0700");
@@ -26,11 +29,23 @@ fn on_tmpfs(size: &str, test: impl FnOnce(&Path) -> Result<()> + Send + 'static)
         let none = None::<&Path>;
         unshare(CloneFlags::CLONE_NEWNS).context("unshare the mount namespace")?;
         mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).context("make mounts private")?;
-        mount(Some("tmpfs"), &path, Some("tmpfs"), MsFlags::empty(), Some(options.as_str())).context("mount")?;
+        mount(
+            Some("tmpfs"),
+            &path,
+            Some("tmpfs"),
+            MsFlags::empty(),
+            Some(options.as_str()),
+        )
+        .context("mount")?;
         test(&path)
     });
-    let Ok(result) = thread.join() else { bail!("the test panicked") };
-    ensure!(fs::read_dir(place.path())?.next().is_none(), "the mount was seen outside");
+    let Ok(result) = thread.join() else {
+        bail!("the test panicked")
+    };
+    ensure!(
+        fs::read_dir(place.path())?.next().is_none(),
+        "the mount was seen outside"
+    );
     result
 }
 
@@ -81,7 +96,11 @@ fn good(dir: &Path) -> Result<Report> {
 fn a_full_disk_refuses_records_and_breaks_nothing() -> Result<()> {
     on_tmpfs("256k", |at| {
         let dir = at.join("audit");
-        let options = Options { max_segment_bytes: 20_000, checkpoint_every_records: 10, ..Options::default() };
+        let options = Options {
+            max_segment_bytes: 20_000,
+            checkpoint_every_records: 10,
+            ..Options::default()
+        };
         let mut trail = Trail::open(&dir, options.clone())?;
         let ballast = at.join("ballast");
         fs::write(&ballast, vec![0; 100_000])?;
@@ -91,9 +110,15 @@ fn a_full_disk_refuses_records_and_breaks_nothing() -> Result<()> {
         ensure!(error.refusal().hint.contains("room"), "{}", error.refusal());
         for number in 0..20 {
             let refused = trail.append(&exit(number), Origin::Warden, Durability::Sync);
-            ensure!(refused.is_err_and(|error| is_full(&error)), "attempt {number} was taken");
+            ensure!(
+                refused.is_err_and(|error| is_full(&error)),
+                "attempt {number} was taken"
+            );
             let report = good(&dir)?;
-            ensure!(report.records == trail.head().context("no head")?.0, "something of a refused record is there");
+            ensure!(
+                report.records == trail.head().context("no head")?.0,
+                "something of a refused record is there"
+            );
         }
         fs::remove_file(&ballast)?;
         let before = trail.head().context("no head")?.0;
@@ -122,7 +147,9 @@ fn a_start_on_a_full_disk_is_refused_and_changes_nothing() -> Result<()> {
         bytes.truncate(bytes.len() - 100);
         fs::write(&segment, &bytes)?;
         let ballast = fill_up(at)?;
-        let error = Trail::open(&dir, Options::default()).err().context("it started on a full disk")?;
+        let error = Trail::open(&dir, Options::default())
+            .err()
+            .context("it started on a full disk")?;
         ensure!(is_full(&error), "{error:?}");
         ensure!(fs::read(&segment)? == bytes, "the segment was changed");
         fs::remove_file(&ballast)?;
@@ -167,7 +194,9 @@ fn a_read_only_directory_is_refused() -> Result<()> {
         Trail::open(&dir, Options::default())?.close()?;
         let none = None::<&Path>;
         mount(none, at, none, MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY, none).context("remount read-only")?;
-        let error = Trail::open(&dir, Options::default()).err().context("it started on a read-only disk")?;
+        let error = Trail::open(&dir, Options::default())
+            .err()
+            .context("it started on a read-only disk")?;
         ensure!(matches!(&error, AuditError::Io { .. }), "{error:?}");
         ensure!(error.refusal().why.contains("ead-only"), "{}", error.refusal());
         Ok(())

@@ -72,7 +72,10 @@ fn views() -> Result<Vec<&'static str>> {
 
 impl Evidence {
     fn gather(suite: &Suite, views: &[&'static str]) -> Result<Self> {
-        let mut evidence = Self { sees_unix: kernel_sees_unix()?, ..Self::default() };
+        let mut evidence = Self {
+            sees_unix: kernel_sees_unix()?,
+            ..Self::default()
+        };
         let outside = World::new("controls")?;
         for probe in &suite.probes {
             let row = control::run(&outside, probe).map_err(|error| format!("{error:#}"));
@@ -200,7 +203,10 @@ impl Inside {
         let kernel: Vec<_> = self.records.iter().filter_map(Record::kernel).collect();
         let of_op: Vec<_> = kernel.iter().filter(|record| record.op == *op).collect();
         let of_family = |record: &Kernel| {
-            let named = record.detail.as_ref().and_then(|detail| detail.get("family")?.as_str());
+            let named = record
+                .detail
+                .as_ref()
+                .and_then(|detail| detail.get("family")?.as_str());
             family.is_none() || named == family.as_deref()
         };
         ensure!(
@@ -240,7 +246,9 @@ fn trials(suite: &Suite, views: &[&'static str], evidence: &Arc<Evidence>) -> Ve
         for expected in ops {
             let evidence = Arc::clone(evidence);
             let Expected { op, layer, family } = &expected;
-            let of = family.as_ref().map_or_else(String::new, |family| format!("-{family}"));
+            let of = family
+                .as_ref()
+                .map_or_else(String::new, |family| format!("-{family}"));
             let name = format!("{view}::record::{op}-{layer}{of}");
             let judge = move || evidence.views[view].judge_record(&expected).map_err(failed);
             trials.push(Trial::test(name, judge));

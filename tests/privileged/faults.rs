@@ -23,9 +23,21 @@ struct Expected {
     ran: bool,
 }
 
-const BEFORE: Expected = Expected { code: 4, first_line: true, ran: false };
-const WRITE: Expected = Expected { code: 4, first_line: false, ran: false };
-const GATEWAY: Expected = Expected { code: 4, first_line: true, ran: true };
+const BEFORE: Expected = Expected {
+    code: 4,
+    first_line: true,
+    ran: false,
+};
+const WRITE: Expected = Expected {
+    code: 4,
+    first_line: false,
+    ran: false,
+};
+const GATEWAY: Expected = Expected {
+    code: 4,
+    first_line: true,
+    ran: true,
+};
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
@@ -33,18 +45,35 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(1);
     let mut trials = vec![
         Trial::test("every_step_is_here", || told(steps::complete())),
-        Trial::test("the_agent_takes_faults", || told(programs::agent().and_then(|agent| steps::require_faults(&agent)))),
+        Trial::test("the_agent_takes_faults", || {
+            told(programs::agent().and_then(|agent| steps::require_faults(&agent)))
+        }),
     ];
     for (steps, expected) in [
         (steps::WARDEN, BEFORE),
-        (&["reaper.ready"][..], Expected { first_line: false, ..BEFORE }),
+        (
+            &["reaper.ready"][..],
+            Expected {
+                first_line: false,
+                ..BEFORE
+            },
+        ),
         (steps::LAUNCH, BEFORE),
         (steps::LAUNCH_WRITES, WRITE),
         (steps::GATEWAY, GATEWAY),
     ] {
-        trials.extend(steps.iter().map(|step| Trial::test(format!("fail::{step}"), move || told(refused(step, expected)))));
+        trials.extend(
+            steps
+                .iter()
+                .map(|step| Trial::test(format!("fail::{step}"), move || told(refused(step, expected)))),
+        );
     }
-    trials.extend(steps::END_WRITES.iter().map(|step| Trial::test(format!("end::{step}"), move || told(unwritten(step)))));
+    trials.extend(
+        [steps::END_WRITES, steps::CLOSE_WRITES]
+            .concat()
+            .into_iter()
+            .map(|step| Trial::test(format!("end::{step}"), move || told(unwritten(step)))),
+    );
     trials.push(Trial::test("end::warden.leave", || told(leaves())));
     trials.push(Trial::test("without_a_fault", || told(control())));
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -78,7 +107,13 @@ fn run(stage: &Stage, fault: Option<&str>) -> Result<Done> {
 fn control() -> Result<()> {
     on_stage("fault", |stage| {
         let done = run(stage, None)?;
-        ensure!(done.code() == Some(0), "ended with {}:\n{}{}", done.status, done.stderr, stage.log());
+        ensure!(
+            done.code() == Some(0),
+            "ended with {}:\n{}{}",
+            done.status,
+            done.stderr,
+            stage.log()
+        );
         ensure!(stage.work("mark").exists(), "the command left no mark");
         stage.nothing_left()?;
         ended_well(stage)
@@ -118,7 +153,10 @@ fn explained(step: &str, stderr: &str, first_line: bool) -> Result<()> {
         "not the three lines of an error:\n{stderr}"
     );
     let named = if first_line { what } else { why };
-    ensure!(named.is_some_and(|line| line.contains(&name)), "{name} is not named:\n{stderr}");
+    ensure!(
+        named.is_some_and(|line| line.contains(&name)),
+        "{name} is not named:\n{stderr}"
+    );
     Ok(())
 }
 
@@ -134,8 +172,15 @@ fn ended_well(stage: &Stage) -> Result<()> {
 fn unwritten(step: &str) -> Result<()> {
     on_stage("fault", |stage| {
         let done = run(stage, Some(step))?;
-        ensure!(stage.work("mark").exists(), "the child did not run:\n{}{}", done.stderr, stage.log());
-        stage.wait_until("the sandbox stays", || stage.left().is_clean_but_for_files().then_some(()))?;
+        ensure!(
+            stage.work("mark").exists(),
+            "the child did not run:\n{}{}",
+            done.stderr,
+            stage.log()
+        );
+        stage.wait_until("the sandbox stays", || {
+            stage.left().is_clean_but_for_files().then_some(())
+        })?;
         ended_well(stage)
     })
 }
@@ -144,7 +189,12 @@ fn unwritten(step: &str) -> Result<()> {
 fn leaves() -> Result<()> {
     on_stage("fault", |stage| {
         let done = run(stage, Some("warden.leave"))?;
-        ensure!(done.code() == Some(0), "ended with {}:\n{}", done.status, done.stderr);
+        ensure!(
+            done.code() == Some(0),
+            "ended with {}:\n{}",
+            done.status,
+            done.stderr
+        );
         stage.nothing_left()?;
         ended_well(stage)
     })

@@ -25,22 +25,40 @@ use nix::{
     unistd::Pid,
 };
 
-
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(1);
     let mut trials = vec![Trial::test("every_step_is_here", || told(steps::complete()))];
-    let points = [steps::WARDEN, &["reaper.ready"], steps::LAUNCH, steps::LAUNCH_WRITES, steps::GATEWAY];
+    let points = [
+        steps::WARDEN,
+        &["reaper.ready"],
+        steps::LAUNCH,
+        steps::LAUNCH_WRITES,
+        steps::GATEWAY,
+    ];
     for step in points.concat() {
-        trials.push(Trial::test(format!("at::{step}"), move || told(at(step, step.starts_with("gateway.")))));
+        trials.push(Trial::test(format!("at::{step}"), move || {
+            told(at(step, step.starts_with("gateway.")))
+        }));
     }
     for step in steps::END_WRITES {
         trials.push(Trial::test(format!("at::{step}"), move || told(at(step, true))));
     }
-    trials.push(Trial::test("at::warden.leave", || told(leaving())));
+    for step in steps::CLOSE_WRITES {
+        trials.push(Trial::test(format!("at::{step}"), move || {
+            told(closing(step, true))
+        }));
+    }
+    trials.push(Trial::test("at::warden.leave", || {
+        told(closing("warden.leave", false))
+    }));
     for step in steps::SWEEP {
-        trials.push(Trial::test(format!("reaper_at::{step}"), move || told(sweeping(step, Role::Reaper))));
-        trials.push(Trial::test(format!("next_warden_at::{step}"), move || told(sweeping(step, Role::Warden))));
+        trials.push(Trial::test(format!("reaper_at::{step}"), move || {
+            told(sweeping(step, Role::Reaper))
+        }));
+        trials.push(Trial::test(format!("next_warden_at::{step}"), move || {
+            told(sweeping(step, Role::Warden))
+        }));
     }
     for (name, roles) in [
         ("run", &[Role::Run][..]),
@@ -50,7 +68,9 @@ fn main() -> ExitCode {
         ("warden_and_reaper", &[Role::Warden, Role::Reaper]),
         ("run_and_warden", &[Role::Run, Role::Warden]),
     ] {
-        trials.push(Trial::test(format!("during::{name}"), move || told(during(roles))));
+        trials.push(Trial::test(format!("during::{name}"), move || {
+            told(during(roles))
+        }));
     }
     trials.push(Trial::test("two_sessions_one_warden", || told(two_sessions())));
     trials.push(Trial::test("random_moments", || told(random())));
@@ -89,26 +109,58 @@ fn ended_well(stage: &Stage) -> Result<()> {
 fn at(step: &str, ran: bool) -> Result<()> {
     on_stage(|stage| {
         let mark = stage.work("mark");
-        let mut command = stage.puppet([format!("mark={}", mark.display()), "daemons=1".into(), "say=ran".into()]);
+        let mut command = stage.puppet([
+            format!("mark={}", mark.display()),
+            "daemons=1".into(),
+            "say=ran".into(),
+        ]);
         command.env("GUARD_AGENT_FAULT", format!("{step}=kill"));
         let done = stage.finish(&mut command, b"")?;
-        ensure!(!done.status.success(), "`{step}` was not reached: success\n{}{}", done.stderr, stage.log());
+        ensure!(
+            !done.status.success(),
+            "`{step}` was not reached: success\n{}{}",
+            done.stderr,
+            stage.log()
+        );
         // Killed itself, or told that something else was.
         let said = done.stderr.lines().any(|line| line.starts_with("error: "));
-        ensure!(said || done.code().is_none(), "ended with {} without a word:\n{}", done.status, done.stderr);
+        ensure!(
+            said || done.code().is_none(),
+            "ended with {} without a word:\n{}",
+            done.status,
+            done.stderr
+        );
         ensure!(ran || !mark.exists(), "the child ran");
         ended_well(stage)
     })
 }
 
-/// An idle warden dies while it leaves.
-fn leaving() -> Result<()> {
+/// The warden dies when the session is over and told: while it closes the trail, while it leaves.
+fn closing(step: &str, unclean: bool) -> Result<()> {
     on_stage(|stage| {
         let mut command = stage.puppet(["say=ran"]);
-        command.env("GUARD_AGENT_FAULT", "warden.leave=kill");
+        command.env("GUARD_AGENT_FAULT", format!("{step}=kill"));
         let done = stage.finish(&mut command, b"")?;
-        ensure!(done.code() == Some(0), "ended with {}:\n{}", done.status, done.stderr);
-        ended_well(stage)
+        ensure!(
+            done.code() == Some(0),
+            "ended with {}:\n{}",
+            done.status,
+            done.stderr
+        );
+        stage.nothing_left_but_files()?;
+        // An orderly warden ends its reaper before that can say anything.
+        let log = stage.log();
+        ensure!(log.contains("the warden died"), "`{step}` was not reached:{log}");
+        ended_well(stage)?;
+        let records = stage.records()?;
+        let told = trail::kind(&records, "gap")
+            .iter()
+            .any(|gap| gap.body.to_string().contains("unclean-close"));
+        ensure!(
+            told == unclean,
+            "a gap for the open end: {told}, expected: {unclean}"
+        );
+        Ok(())
     })
 }
 
@@ -128,7 +180,11 @@ fn busy(stage: &Stage, fault: &str, more: &[String]) -> Result<Session> {
 /// The one who clears up dies too; the next warden does it.
 fn sweeping(step: &str, who: Role) -> Result<()> {
     on_stage(|stage| {
-        let fault = if who == Role::Reaper { format!("{step}=kill") } else { String::new() };
+        let fault = if who == Role::Reaper {
+            format!("{step}=kill")
+        } else {
+            String::new()
+        };
         let session = busy(stage, &fault, &[])?;
         let left = stage.left();
         let warden = *left.pids(Role::Warden).first().context("no warden")?;
@@ -145,10 +201,17 @@ fn sweeping(step: &str, who: Role) -> Result<()> {
             let mut command = stage.puppet(["say=ran"]);
             command.env("GUARD_AGENT_FAULT", format!("{step}=kill"));
             let done = stage.finish(&mut command, b"")?;
-            ensure!(done.code() == Some(4), "the sweeping warden did not die: {}\n{}", done.status, done.stderr);
+            ensure!(
+                done.code() == Some(4),
+                "the sweeping warden did not die: {}\n{}",
+                done.status,
+                done.stderr
+            );
         }
         // The sandbox's inits die with the warden, whoever else is dead.
-        stage.wait_until("the sandbox lives on", || processes(stage).is_empty().then_some(()))?;
+        stage.wait_until("the sandbox lives on", || {
+            processes(stage).is_empty().then_some(())
+        })?;
         stage.works()?;
         stage.nothing_left()?;
         stage.verify()?;
@@ -162,7 +225,10 @@ fn stop(pid: i32) {
 
 fn processes(stage: &Stage) -> Vec<i32> {
     let left = stage.left();
-    [Role::Init, Role::Server].into_iter().flat_map(|role| left.pids(role)).collect()
+    [Role::Init, Role::Server]
+        .into_iter()
+        .flat_map(|role| left.pids(role))
+        .collect()
 }
 
 /// Listeners outside that the server must never reach, alive or dying.
@@ -182,14 +248,20 @@ impl Outside {
         let unix = UnixListener::bind(&path)?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777))?;
         unix.set_nonblocking(true)?;
-        let words = vec![format!("connect={}", tcp.local_addr()?), format!("connect={}", path.display())];
+        let words = vec![
+            format!("connect={}", tcp.local_addr()?),
+            format!("connect={}", path.display()),
+        ];
         Ok(Self { tcp, unix, words })
     }
 
     fn untouched(&self) -> Result<()> {
         let tcp = self.tcp.accept().is_ok();
         let unix = self.unix.accept().is_ok();
-        ensure!(!tcp && !unix, "a connection arrived outside (tcp: {tcp}, unix: {unix})");
+        ensure!(
+            !tcp && !unix,
+            "a connection arrived outside (tcp: {tcp}, unix: {unix})"
+        );
         Ok(())
     }
 
@@ -197,7 +269,10 @@ impl Outside {
     fn control(&self, stage: &Stage) -> Result<()> {
         drop(std::net::TcpStream::connect(self.tcp.local_addr()?)?);
         drop(std::os::unix::net::UnixStream::connect(stage.work("socket"))?);
-        ensure!(self.tcp.accept().is_ok() && self.unix.accept().is_ok(), "the listeners hear nothing at all");
+        ensure!(
+            self.tcp.accept().is_ok() && self.unix.accept().is_ok(),
+            "the listeners hear nothing at all"
+        );
         Ok(())
     }
 }
@@ -210,31 +285,53 @@ fn during(roles: &[Role]) -> Result<()> {
         let session = busy(stage, "", &outside.words)?;
         let left = stage.left();
         let init = *left.pids(Role::Init).first().context("no init")?;
-        ensure!(left.pids(Role::Server).len() == 4, "the server and three daemons: {:?}", left.lines());
+        ensure!(
+            left.pids(Role::Server).len() == 4,
+            "the server and three daemons: {:?}",
+            left.lines()
+        );
         let namespaces = sandbox_namespaces(init);
-        ensure!(namespaces.len() == 6, "the sandbox has namespaces of its own: {namespaces:?}");
+        ensure!(
+            namespaces.len() == 6,
+            "the sandbox has namespaces of its own: {namespaces:?}"
+        );
         let now = left::ticks();
-        ensure!(left::held(&namespaces, now) == namespaces, "they are seen while it lives");
+        ensure!(
+            left::held(&namespaces, now) == namespaces,
+            "they are seen while it lives"
+        );
         std::thread::sleep(Duration::from_millis(100));
         outside.untouched()?;
 
         let victims: Vec<i32> = roles.iter().flat_map(|role| left.pids(*role)).collect();
-        ensure!(victims.len() == roles.len(), "a process for each of {roles:?}: {:?}", left.lines());
+        ensure!(
+            victims.len() == roles.len(),
+            "a process for each of {roles:?}: {:?}",
+            left.lines()
+        );
         let shot = Instant::now();
         victims.iter().copied().for_each(shoot);
         let done = session.wait()?;
-        ensure!(!done.status.success(), "`run` ended with success:\n{}", done.stderr);
+        ensure!(
+            !done.status.success(),
+            "`run` ended with success:\n{}",
+            done.stderr
+        );
         let took = if roles == [Role::Warden, Role::Reaper] {
             // Nobody is left to remove the cgroup: the next warden does. The processes are dead all the same.
-            stage.wait_until("the sandbox lives on", || processes(stage).is_empty().then_some(()))?;
+            stage.wait_until("the sandbox lives on", || {
+                processes(stage).is_empty().then_some(())
+            })?;
             shot.elapsed()
         } else {
             stage.nothing_left_but_files()?;
             shot.elapsed()
         };
-        stage.wait_until("namespaces are kept alive", || left::held(&namespaces, now).is_empty().then_some(()))?;
+        stage.wait_until("namespaces are kept alive", || {
+            left::held(&namespaces, now).is_empty().then_some(())
+        })?;
         outside.untouched()?;
-        println!("  {roles:?}: everything dead {took:?} after the shot");
+        eprintln!("  {roles:?}: everything dead {took:?} after the shot");
 
         stage.works()?;
         stage.nothing_left()?;
@@ -261,12 +358,22 @@ fn told_in_trail(roles: &[Role], records: &[guard_tests::records::Record]) -> Re
         [Role::Init] => ("init-died", None),
         _ => ("killed", Some("warden-died")),
     };
-    ensure!(trail::text(exit, "reason") == reason, "the reason is not `{reason}`: {:?}", exit.body);
+    ensure!(
+        trail::text(exit, "reason") == reason,
+        "the reason is not `{reason}`: {:?}",
+        exit.body
+    );
     let launch = trail::kind(records, "launch");
     let session = trail::text(launch.first().context("no launch record")?, "session");
-    ensure!(trail::text(exit, "session") == session, "the exit is another session's: {:?}", exit.body);
+    ensure!(
+        trail::text(exit, "session") == session,
+        "the exit is another session's: {:?}",
+        exit.body
+    );
     if let Some(gap) = gap {
-        let found = gaps.iter().any(|record| record.body.to_string().contains(gap) && trail::text(record, "session") == session);
+        let found = gaps
+            .iter()
+            .any(|record| record.body.to_string().contains(gap) && trail::text(record, "session") == session);
         ensure!(found, "no gap `{gap}` of `{session}` among {gaps:?}");
     }
     Ok(())
@@ -283,7 +390,12 @@ fn two_sessions() -> Result<()> {
         wardens.into_iter().for_each(shoot);
         for session in [first, second] {
             let done = session.wait()?;
-            ensure!(done.code() == Some(4), "ended with {}:\n{}", done.status, done.stderr);
+            ensure!(
+                done.code() == Some(4),
+                "ended with {}:\n{}",
+                done.status,
+                done.stderr
+            );
         }
         ended_well(stage)?;
         let exits = trail::kind(&stage.records()?, "exit").len();
@@ -294,9 +406,15 @@ fn two_sessions() -> Result<()> {
 
 /// Any process at any moment of launch, traffic and end.
 fn random() -> Result<()> {
-    let rounds = std::env::var("GUARD_TEST_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10_u32);
+    let rounds = std::env::var("GUARD_TEST_ROUNDS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(10_u32);
     let mut chance = Chance::from_environment()?;
-    println!("  {rounds} rounds; repeat them with GUARD_TEST_SEED={}", chance.seed);
+    eprintln!(
+        "  {rounds} rounds; repeat them with GUARD_TEST_SEED={}",
+        chance.seed
+    );
     on_stage(|stage| {
         for round in 0..rounds {
             let roles = [Role::Run, Role::Warden, Role::Reaper, Role::Init];
@@ -339,7 +457,9 @@ fn one_round(stage: &Stage, role: Role, after: Duration, traffic: bool) -> Resul
         }
     }
     drop(session.wait()?);
-    drop((feeder.map(std::thread::JoinHandle::join), drain.map(std::thread::JoinHandle::join)));
+    drop((
+        feeder.map(std::thread::JoinHandle::join),
+        drain.map(std::thread::JoinHandle::join),
+    ));
     ended_well(stage)
 }
-

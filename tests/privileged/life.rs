@@ -35,7 +35,12 @@ fn on_stage(test: impl FnOnce(&mut Stage) -> Result<()>) -> Result<()> {
 }
 
 fn ended(done: &Done, code: i32) -> Result<()> {
-    ensure!(done.code() == Some(code), "ended with {} instead of {code}:\n{}", done.status, done.stderr);
+    ensure!(
+        done.code() == Some(code),
+        "ended with {} instead of {code}:\n{}",
+        done.status,
+        done.stderr
+    );
     Ok(())
 }
 

@@ -32,15 +32,27 @@ fn status(pid: i32) -> Result<BTreeMap<String, String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).with_context(|| format!("process {pid}"))?;
     let fields = text.lines().filter_map(|line| line.split_once(':'));
     Ok(fields
-        .map(|(name, value)| (name.to_owned(), value.split_whitespace().collect::<Vec<_>>().join(" ")))
+        .map(|(name, value)| {
+            (
+                name.to_owned(),
+                value.split_whitespace().collect::<Vec<_>>().join(" "),
+            )
+        })
         .collect())
 }
 
 fn children(pid: i32) -> Vec<i32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
     tasks
         .filter_map(|task| fs::read_to_string(task.path().join("children")).ok())
-        .flat_map(|text| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>())
+        .flat_map(|text| {
+            text.split_whitespace()
+                .filter_map(|pid| pid.parse().ok())
+                .collect::<Vec<i32>>()
+        })
         .collect()
 }
 
@@ -94,11 +106,20 @@ fn stage(name: &str) -> Result<Stage> {
         .find(|pid| argument(*pid, 1) == "warden" && argument(*pid, 3) == state)
         .context("no warden of this state directory")?;
     let role = |wanted: &str| {
-        children(warden).into_iter().find(|pid| argument(*pid, 0) == wanted).with_context(|| format!("no {wanted}"))
+        children(warden)
+            .into_iter()
+            .find(|pid| argument(*pid, 0) == wanted)
+            .with_context(|| format!("no {wanted}"))
     };
     let init = role("guard-agent-init")?;
     let child = *children(init).first().context("init has no child")?;
-    let cast = Cast { gateway, warden, reaper: role("guard-agent-reaper")?, init, child };
+    let cast = Cast {
+        gateway,
+        warden,
+        reaper: role("guard-agent-reaper")?,
+        init,
+        child,
+    };
     Ok(Stage { bench, live, cast })
 }
 
@@ -109,12 +130,31 @@ fn powerless(pid: i32, who: &str) -> Result<u32> {
     for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
         ensure!(status[set] == NO_CAPABILITIES, "{who}: {set} is {}", status[set]);
     }
-    ensure!(status["NoNewPrivs"] == "1", "{who}: no_new_privs is {}", status["NoNewPrivs"]);
-    ensure!(status["Seccomp"] == "2", "{who}: seccomp is {}", status["Seccomp"]);
+    ensure!(
+        status["NoNewPrivs"] == "1",
+        "{who}: no_new_privs is {}",
+        status["NoNewPrivs"]
+    );
+    ensure!(
+        status["Seccomp"] == "2",
+        "{who}: seccomp is {}",
+        status["Seccomp"]
+    );
     ensure!(status["Groups"].is_empty(), "{who}: groups {}", status["Groups"]);
-    let ids: Vec<u32> = status["Uid"].split(' ').filter_map(|id| id.parse().ok()).collect();
-    ensure!(ids.len() == 4 && ids.iter().all(|id| *id == ids[0]), "{who}: uids {}", status["Uid"]);
-    ensure!(ids[0] > 2_000_000_000, "{who}: uid {} may be an account's", ids[0]);
+    let ids: Vec<u32> = status["Uid"]
+        .split(' ')
+        .filter_map(|id| id.parse().ok())
+        .collect();
+    ensure!(
+        ids.len() == 4 && ids.iter().all(|id| *id == ids[0]),
+        "{who}: uids {}",
+        status["Uid"]
+    );
+    ensure!(
+        ids[0] > 2_000_000_000,
+        "{who}: uid {} may be an account's",
+        ids[0]
+    );
     ensure!(status["Gid"] == status["Uid"], "{who}: gid {}", status["Gid"]);
     Ok(ids[0])
 }
@@ -129,54 +169,109 @@ fn not_dumpable(pid: i32, who: &str) -> Result<()> {
 #[test]
 fn each_role_has_what_it_needs_and_nothing_more() -> Result<()> {
     let stage = stage("roles")?;
-    let Cast { gateway, warden, reaper, init, child } = stage.cast;
+    let Cast {
+        gateway,
+        warden,
+        reaper,
+        init,
+        child,
+    } = stage.cast;
 
     let gateway_uid = powerless(gateway, "gateway")?;
     let init_uid = powerless(init, "init")?;
     let child_uid = powerless(child, "child")?;
     ensure!(init_uid == child_uid, "init {init_uid}, child {child_uid}");
-    ensure!(gateway_uid != child_uid, "gateway and child share uid {child_uid}");
+    ensure!(
+        gateway_uid != child_uid,
+        "gateway and child share uid {child_uid}"
+    );
     not_dumpable(gateway, "gateway")?;
     not_dumpable(init, "init")?;
 
     // The child has three pipes; init adds its one socket, to the warden.
     let child_has = descriptors(child)?;
-    ensure!(child_has.len() == 3 && child_has.iter().all(|to| to.starts_with("pipe:")), "child: {child_has:?}");
+    ensure!(
+        child_has.len() == 3 && child_has.iter().all(|to| to.starts_with("pipe:")),
+        "child: {child_has:?}"
+    );
     let init_has = descriptors(init)?;
     let others: Vec<_> = init_has.iter().filter(|to| *to != "/dev/null").collect();
     ensure!(
         others.iter().filter(|to| to.starts_with("socket:")).count() == 1
-            && others.iter().all(|to| to.starts_with("socket:") || *to == "anon_inode:[signalfd]"),
+            && others
+                .iter()
+                .all(|to| to.starts_with("socket:") || *to == "anon_inode:[signalfd]"),
         "init: {init_has:?}"
     );
     // Whoever holds a link's descriptor can detach it: no unprivileged process has one.
     for (pid, who) in [(gateway, "gateway"), (init, "init"), (child, "child")] {
-        let bpf: Vec<_> = descriptors(pid)?.into_iter().filter(|to| to.contains("bpf")).collect();
+        let bpf: Vec<_> = descriptors(pid)?
+            .into_iter()
+            .filter(|to| to.contains("bpf"))
+            .collect();
         ensure!(bpf.is_empty(), "{who} holds {bpf:?}");
     }
-    let held = descriptors(reaper)?.into_iter().filter(|to| to.contains("bpf_link") || to.contains("bpf-link")).count();
-    ensure!(held >= 7, "the reaper holds {held} links: {:?}", descriptors(reaper)?);
+    let held = descriptors(reaper)?
+        .into_iter()
+        .filter(|to| to.contains("bpf_link") || to.contains("bpf-link"))
+        .count();
+    ensure!(
+        held >= 7,
+        "the reaper holds {held} links: {:?}",
+        descriptors(reaper)?
+    );
 
     for namespace in ["mnt", "pid", "net", "ipc", "uts", "cgroup"] {
         let of = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/{namespace}"));
-        ensure!(of(init)? != of(warden)?, "init shares the warden's {namespace} namespace");
-        ensure!(of(child)? == of(init)?, "child and init differ in their {namespace} namespace");
+        ensure!(
+            of(init)? != of(warden)?,
+            "init shares the warden's {namespace} namespace"
+        );
+        ensure!(
+            of(child)? == of(init)?,
+            "child and init differ in their {namespace} namespace"
+        );
     }
-    for (pid, who) in [(warden, "warden"), (reaper, "reaper"), (init, "init"), (child, "child")] {
+    for (pid, who) in [
+        (warden, "warden"),
+        (reaper, "reaper"),
+        (init, "init"),
+        (child, "child"),
+    ] {
         let environment = fs::read(format!("/proc/{pid}/environ"))?;
         let text = String::from_utf8_lossy(&environment);
-        ensure!(!text.contains("planted-value"), "{who} has the client's secret: {text}");
+        ensure!(
+            !text.contains("planted-value"),
+            "{who} has the client's secret: {text}"
+        );
     }
     // Nothing that is meant for the client's process group or terminal reaches the privileged ones.
-    for (pid, who) in [(warden, "warden"), (reaper, "reaper"), (init, "init"), (child, "child")] {
+    for (pid, who) in [
+        (warden, "warden"),
+        (reaper, "reaper"),
+        (init, "init"),
+        (child, "child"),
+    ] {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        let session = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(3)).unwrap_or_default().to_owned();
+        let session = stat
+            .rsplit(") ")
+            .next()
+            .and_then(|rest| rest.split(' ').nth(3))
+            .unwrap_or_default()
+            .to_owned();
         let gateway_stat = fs::read_to_string(format!("/proc/{gateway}/stat"))?;
-        let gateways = gateway_stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(3)).unwrap_or_default();
+        let gateways = gateway_stat
+            .rsplit(") ")
+            .next()
+            .and_then(|rest| rest.split(' ').nth(3))
+            .unwrap_or_default();
         ensure!(session != gateways, "{who} is in the gateway's session");
     }
     let limits = fs::read_to_string(format!("/proc/{child}/limits"))?;
-    let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap_or_default();
+    let core = limits
+        .lines()
+        .find(|line| line.starts_with("Max core file size"))
+        .unwrap_or_default();
     ensure!(core.split_whitespace().nth(4) == Some("1"), "{core}");
     let finished = stage.live.finish(LONG)?;
     ensure!(finished.status.success(), "{finished:?}");
@@ -187,14 +282,28 @@ fn each_role_has_what_it_needs_and_nothing_more() -> Result<()> {
 /// A connection to the warden of a running session, welcomed.
 fn connect(state: &Path) -> Result<Channel> {
     use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
-    let socket: OwnedFd = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
-    connect(std::os::fd::AsRawFd::as_raw_fd(&socket), &UnixAddr::new(&state.join("warden.sock"))?)?;
+    let socket: OwnedFd = socket(
+        AddressFamily::Unix,
+        SockType::SeqPacket,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
+    connect(
+        std::os::fd::AsRawFd::as_raw_fd(&socket),
+        &UnixAddr::new(&state.join("warden.sock"))?,
+    )?;
     Ok(Channel::new(socket)?)
 }
 
 fn greet(state: &Path) -> Result<Channel> {
     let channel = connect(state)?;
-    channel.send(&ToWarden::Hello { link: VERSION, build: guard_agent::BUILD.into() }, &[])?;
+    channel.send(
+        &ToWarden::Hello {
+            link: VERSION,
+            build: guard_agent::BUILD.into(),
+        },
+        &[],
+    )?;
     match channel.receive_within(LONG)? {
         (FromWarden::Welcome { .. }, _) => Ok(channel),
         (other, _) => bail!("not welcomed: {other:?}"),
@@ -245,7 +354,9 @@ fn one_connection_gets_one_sandbox_and_a_broken_protocol_ends_it() -> Result<()>
     ensure!(pipes.len() == 3, "{} descriptors", pipes.len());
     channel.send(&launch, &[])?;
     let (answer, more) = channel.receive_within::<FromWarden>(LONG)?;
-    let FromWarden::Exited(exited) = answer else { bail!("{answer:?}") };
+    let FromWarden::Exited(exited) = answer else {
+        bail!("{answer:?}")
+    };
     ensure!(exited.reason == "killed" && more.is_empty(), "{exited:?}");
     let exit = stage.bench.wait_record(LONG, |record| {
         record.kind == "exit" && record.field("server").and_then(|name| name.as_str()) == Some("forged")
@@ -265,12 +376,27 @@ fn one_connection_gets_one_sandbox_and_a_broken_protocol_ends_it() -> Result<()>
 #[test]
 fn a_request_for_root_is_refused_by_the_warden_itself() -> Result<()> {
     let stage = stage("root-request")?;
-    let account = |uid, gid, groups| User::Account { name: "x".into(), uid, gid, groups, home: "/".into() };
-    for user in [account(0, 1, vec![]), account(1, 0, vec![]), account(1, 1, vec![4, 0])] {
+    let account = |uid, gid, groups| User::Account {
+        name: "x".into(),
+        uid,
+        gid,
+        groups,
+        home: "/".into(),
+    };
+    for user in [
+        account(0, 1, vec![]),
+        account(1, 0, vec![]),
+        account(1, 1, vec![4, 0]),
+    ] {
         let channel = greet(&stage.bench.state())?;
-        channel.send(&ToWarden::Launch(Box::new(request(&stage.bench, user.clone()))), &[])?;
+        channel.send(
+            &ToWarden::Launch(Box::new(request(&stage.bench, user.clone()))),
+            &[],
+        )?;
         let (answer, _) = channel.receive_within::<FromWarden>(LONG)?;
-        let FromWarden::Refused(refusal) = answer else { bail!("{user:?}: {answer:?}") };
+        let FromWarden::Refused(refusal) = answer else {
+            bail!("{user:?}: {answer:?}")
+        };
         ensure!(refusal.what == "cannot launch as root", "{refusal}");
     }
     Ok(())
@@ -288,7 +414,11 @@ fn garbage_on_the_link_harms_nobody() -> Result<()> {
         seed
     };
     for round in 0..300 {
-        let channel = if round % 2 == 0 { connect(&state)? } else { greet(&state)? };
+        let channel = if round % 2 == 0 {
+            connect(&state)?
+        } else {
+            greet(&state)?
+        };
         let length = usize::try_from(next() % 2000)?;
         let bytes: Vec<u8> = (0..length).map(|_| next().to_le_bytes()[0]).collect();
         guard_agent::sys::seqpacket::send(channel.as_fd(), &bytes, &[])?;
@@ -301,7 +431,10 @@ fn garbage_on_the_link_harms_nobody() -> Result<()> {
     let mut live = stage.live;
     let start = Instant::now();
     live.send("still")?;
-    ensure!(live.line(LONG)? == "still" && start.elapsed() < LONG, "the session is gone");
+    ensure!(
+        live.line(LONG)? == "still" && start.elapsed() < LONG,
+        "the session is gone"
+    );
     Ok(())
 }
 
@@ -310,7 +443,12 @@ fn only_root_is_heard() -> Result<()> {
     let stage = stage("only-root")?;
     let socket = stage.bench.state().join("warden.sock");
     let meta = fs::metadata(&socket)?;
-    ensure!(meta.mode() & 0o777 == 0o600 && meta.uid() == 0, "mode {:o} of uid {}", meta.mode(), meta.uid());
+    ensure!(
+        meta.mode() & 0o777 == 0o600 && meta.uid() == 0,
+        "mode {:o} of uid {}",
+        meta.mode(),
+        meta.uid()
+    );
     let directory = fs::metadata(stage.bench.state())?;
     ensure!(directory.mode() & 0o777 == 0o700, "mode {:o}", directory.mode());
     Ok(())

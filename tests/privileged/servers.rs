@@ -205,7 +205,7 @@ fn guarded(kind: &str) -> Result<()> {
     let connect = records
         .iter()
         .filter_map(guard_tests::records::Record::kernel)
-        .find(|record| record.op == "connect4");
+        .find(|record| record.op == "connect");
     ensure!(
         connect.is_some_and(|record| record.layer == "cgroup-bpf"),
         "the connect left no record"

@@ -4,10 +4,18 @@
 use std::os::unix::process::CommandExt as _;
 
 use anyhow::{Context as _, Result, bail};
-use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, sock_filter};
+use libc::{
+    BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO,
+    sock_filter,
+};
 
 fn statement(code: u32, k: u32) -> Result<sock_filter> {
-    Ok(sock_filter { code: u16::try_from(code)?, jt: 0, jf: 0, k })
+    Ok(sock_filter {
+        code: u16::try_from(code)?,
+        jt: 0,
+        jf: 0,
+        k,
+    })
 }
 
 /// Answers the calls of `missing` with ENOSYS.
@@ -21,7 +29,10 @@ fn lacks(missing: &[libc::c_long]) -> Result<Vec<sock_filter>> {
         filter.push(compare);
     }
     filter.push(statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)?);
-    filter.push(statement(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | u32::try_from(libc::ENOSYS)?)?);
+    filter.push(statement(
+        BPF_RET | BPF_K,
+        SECCOMP_RET_ERRNO | u32::try_from(libc::ENOSYS)?,
+    )?);
     Ok(filter)
 }
 

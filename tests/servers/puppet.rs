@@ -19,8 +19,7 @@ use nix::sys::signal::{SigSet, Signal};
 const STEP: usize = 251;
 
 fn main() -> ExitCode {
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
+    for word in std::env::args().skip(1) {
         let (name, value) = word.split_once('=').unwrap_or((&word, ""));
         match act(name, value) {
             Ok(None) => {}
@@ -122,7 +121,9 @@ fn answer_or_leave(milliseconds: u64) -> io::Result<()> {
 }
 
 fn flood(bytes: u64) -> io::Result<()> {
-    let block: Vec<u8> = (0..STEP * 256).map(|at| u8::try_from(at % STEP).unwrap_or(0)).collect();
+    let block: Vec<u8> = (0..STEP * 256)
+        .map(|at| u8::try_from(at % STEP).unwrap_or(0))
+        .collect();
     let mut out = io::stdout().lock();
     let mut left = bytes;
     while left > 0 {
@@ -197,11 +198,19 @@ fn orphans(count: u64) -> io::Result<()> {
 fn living() -> io::Result<(usize, usize)> {
     let (mut zombies, mut all) = (0, 0);
     for entry in fs::read_dir("/proc")?.flatten() {
-        if !entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()) {
+        if !entry
+            .file_name()
+            .to_string_lossy()
+            .bytes()
+            .all(|byte| byte.is_ascii_digit())
+        {
             continue;
         }
         let mut stat = String::new();
-        if File::open(entry.path().join("stat")).and_then(|mut file| file.read_to_string(&mut stat)).is_err() {
+        if File::open(entry.path().join("stat"))
+            .and_then(|mut file| file.read_to_string(&mut stat))
+            .is_err()
+        {
             continue;
         }
         all += 1;
@@ -222,7 +231,12 @@ fn connect(target: String) {
                 drop(TcpStream::connect(&target).map(|mut stream| stream.write_all(b"x")));
             }
             // A planted file too: it must never open.
-            drop(File::options().read(true).custom_flags(nix::libc::O_NOFOLLOW).open("/etc/shadow"));
+            drop(
+                File::options()
+                    .read(true)
+                    .custom_flags(nix::libc::O_NOFOLLOW)
+                    .open("/etc/shadow"),
+            );
         }
     });
 }

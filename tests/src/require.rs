@@ -124,7 +124,9 @@ pub fn is_absence(outcome: &str) -> bool {
 /// When the kernel's version is unreadable.
 pub fn kernel_sees_unix() -> Result<bool> {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
-    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    let mut numbers = release
+        .split(['.', '-'])
+        .map_while(|part| part.parse::<u32>().ok());
     let (Some(major), Some(minor)) = (numbers.next(), numbers.next()) else {
         anyhow::bail!("no version in `{}`", release.trim());
     };

@@ -95,7 +95,11 @@ impl Declared {
                 family: Some(family.clone()),
             });
         }
-        self.record.clone().map(|(op, layer)| Expected { op, layer, family: None })
+        self.record.clone().map(|(op, layer)| Expected {
+            op,
+            layer,
+            family: None,
+        })
     }
 
     /// A declaration whose refusal looks like its success could never fail.

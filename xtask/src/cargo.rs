@@ -53,7 +53,14 @@ pub(crate) fn agent(features: &[&str]) -> Result<PathBuf> {
 /// `cargo metadata` of the workspace whose manifest is `manifest`, with the dependencies it has on `platform`.
 pub(crate) fn metadata(manifest: &str, platform: &str) -> Result<Value> {
     let done = command()
-        .args(["metadata", "--format-version", "1", "--locked", "--filter-platform", platform])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--locked",
+            "--filter-platform",
+            platform,
+        ])
         .args(["--manifest-path", manifest])
         .stderr(Stdio::inherit())
         .output()

@@ -41,7 +41,11 @@ struct Row {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let stages = if args.stage.is_empty() { Stage::value_variants() } else { &args.stage };
+    let stages = if args.stage.is_empty() {
+        Stage::value_variants()
+    } else {
+        &args.stage
+    };
     let before = changes()?;
     let mut rows = Vec::new();
     for stage in stages {
@@ -49,7 +53,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let start = Instant::now();
         let failure = stage.run(&before).err().map(|error| format!("{error:#}"));
         let time = start.elapsed();
-        let verdict = failure.as_deref().map_or_else(|| "ok".to_owned(), |why| format!("FAILED: {why}"));
+        let verdict = failure
+            .as_deref()
+            .map_or_else(|| "ok".to_owned(), |why| format!("FAILED: {why}"));
         println!("=== {}: {verdict} ({:.1} s)", stage.name(), time.as_secs_f64());
         rows.push(Row {
             stage: stage.name(),
@@ -59,7 +65,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     println!();
     for row in &rows {
-        let why = row.failure.as_deref().map_or_else(|| "ok".to_owned(), |why| format!("FAILED: {why}"));
+        let why = row
+            .failure
+            .as_deref()
+            .map_or_else(|| "ok".to_owned(), |why| format!("FAILED: {why}"));
         println!("{:<10}{:>7.1} s  {why}", row.stage, row.time.as_secs_f64());
     }
     let failed = rows.iter().filter(|row| row.failure.is_some()).count();
@@ -114,8 +123,15 @@ fn step(args: &[&str]) -> Result<()> {
 
 /// A part of the toolchain that rustup's minimal profile lacks.
 fn component(name: &str) -> Result<()> {
-    let tool = if name == "clippy" { "cargo-clippy" } else { "cargo-fmt" };
-    let works = Command::new(tool).arg("--version").output().is_ok_and(|done| done.status.success());
+    let tool = if name == "clippy" {
+        "cargo-clippy"
+    } else {
+        "cargo-fmt"
+    };
+    let works = Command::new(tool)
+        .arg("--version")
+        .output()
+        .is_ok_and(|done| done.status.success());
     if works {
         return Ok(());
     }
@@ -126,14 +142,26 @@ fn component(name: &str) -> Result<()> {
 }
 
 fn changes() -> Result<String> {
-    apt::output(Command::new("git").args(["-c", "safe.directory=*", "status", "--porcelain"]).current_dir(crate::workspace()))
-        .context("ask git for changes")
+    apt::output(
+        Command::new("git")
+            .args(["-c", "safe.directory=*", "status", "--porcelain"])
+            .current_dir(crate::workspace()),
+    )
+    .context("ask git for changes")
 }
 
 /// On a CI machine the tree has to be as it was cloned; a developer's may have changes, but no new ones.
 fn clean(before: &str) -> Result<()> {
     let now = changes()?;
-    let expected = if std::env::var_os("CI").is_some() { "" } else { before };
-    ensure!(now == expected, "files of the repository changed:\n{}", now.trim_end());
+    let expected = if std::env::var_os("CI").is_some() {
+        ""
+    } else {
+        before
+    };
+    ensure!(
+        now == expected,
+        "files of the repository changed:\n{}",
+        now.trim_end()
+    );
     Ok(())
 }

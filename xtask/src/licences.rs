@@ -67,8 +67,15 @@ pub(crate) fn run() -> Result<()> {
             println!("warning: {manifest}: {line}");
         }
         for package in &found.ours {
-            for dependency in package.dependencies.iter().filter(|dependency| dependency.path.is_none()) {
-                direct.entry(dependency.name.clone()).or_default().insert(package.name.clone());
+            for dependency in package
+                .dependencies
+                .iter()
+                .filter(|dependency| dependency.path.is_none())
+            {
+                direct
+                    .entry(dependency.name.clone())
+                    .or_default()
+                    .insert(package.name.clone());
             }
         }
     }
@@ -84,7 +91,13 @@ pub(crate) fn run() -> Result<()> {
 
 fn sort_out(metadata: &Value) -> Result<Found> {
     let strings = |value: &Value| -> BTreeSet<String> {
-        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+        value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect()
     };
     let members = strings(&metadata["workspace_members"]);
     // Packages that are locked but for other platforms are not in the resolved graph.
@@ -110,7 +123,12 @@ fn offence(package: &Package, rules: &Rules) -> Option<String> {
         // A package of our own that the other workspace uses.
         None if package.name.starts_with("guard-") => return None,
         Some(CRATES_IO) => {}
-        other => return Some(format!("{name}: comes from {}", other.unwrap_or("a path outside the workspace"))),
+        other => {
+            return Some(format!(
+                "{name}: comes from {}",
+                other.unwrap_or("a path outside the workspace")
+            ));
+        }
     }
     let Some(text) = &package.license else {
         return Some(format!("{name}: names no licence"));
@@ -134,13 +152,24 @@ fn permitted(text: &str, allow: &[String]) -> Result<bool> {
 
 fn twice(packages: &[Package], rules: &Rules) -> Vec<String> {
     let mut versions = BTreeMap::<&str, BTreeSet<&str>>::new();
-    for package in packages.iter().filter(|package| rules.single.contains(&package.name)) {
-        versions.entry(&package.name).or_default().insert(&package.version);
+    for package in packages
+        .iter()
+        .filter(|package| rules.single.contains(&package.name))
+    {
+        versions
+            .entry(&package.name)
+            .or_default()
+            .insert(&package.version);
     }
     versions
         .into_iter()
         .filter(|(_, versions)| versions.len() > 1)
-        .map(|(name, versions)| format!("{name} is there as {}", versions.into_iter().collect::<Vec<_>>().join(" and ")))
+        .map(|(name, versions)| {
+            format!(
+                "{name} is there as {}",
+                versions.into_iter().collect::<Vec<_>>().join(" and ")
+            )
+        })
         .collect()
 }
 
@@ -155,7 +184,10 @@ fn undocumented(page: &str, direct: &BTreeMap<String, BTreeSet<String>>) -> Vec<
             continue;
         };
         let users = users.split(',').map(|user| user.trim().to_owned()).collect();
-        if rows.insert(name.trim_matches('`').to_owned(), (users, why.len() > 10)).is_some() {
+        if rows
+            .insert(name.trim_matches('`').to_owned(), (users, why.len() > 10))
+            .is_some()
+        {
             problems.push(format!("docs/dependencies.md: two rows for {name}"));
         }
     }
@@ -170,7 +202,10 @@ fn undocumented(page: &str, direct: &BTreeMap<String, BTreeSet<String>>) -> Vec<
             Some(_) => {}
         }
     }
-    problems.extend(rows.into_keys().map(|name| format!("docs/dependencies.md: `{name}` is no direct dependency")));
+    problems.extend(
+        rows.into_keys()
+            .map(|name| format!("docs/dependencies.md: `{name}` is no direct dependency")),
+    );
     problems
 }
 
@@ -180,7 +215,9 @@ mod tests {
 
     fn rules() -> Rules {
         Rules {
-            allow: ["MIT", "Apache-2.0", "Apache-2.0 WITH LLVM-exception"].map(str::to_owned).to_vec(),
+            allow: ["MIT", "Apache-2.0", "Apache-2.0 WITH LLVM-exception"]
+                .map(str::to_owned)
+                .to_vec(),
             single: vec!["ring".to_owned()],
         }
     }
@@ -218,29 +255,59 @@ mod tests {
         let of = |license, source| offence(&package("x", "1.0.0", license, source), &rules());
         assert_eq!(of(Some("MIT"), Some(CRATES_IO)), None);
         assert!(of(None, Some(CRATES_IO)).unwrap().contains("names no licence"));
-        assert!(of(Some("MIT"), Some("git+https://example.org/x")).unwrap().contains("comes from git"));
+        assert!(
+            of(Some("MIT"), Some("git+https://example.org/x"))
+                .unwrap()
+                .contains("comes from git")
+        );
         assert!(of(Some("MIT"), None).unwrap().contains("a path outside"));
-        assert!(of(Some("GPL-3.0-only"), Some(CRATES_IO)).unwrap().contains("not among"));
+        assert!(
+            of(Some("GPL-3.0-only"), Some(CRATES_IO))
+                .unwrap()
+                .contains("not among")
+        );
     }
 
     #[test]
     fn two_versions_of_a_critical_crate_are_told() {
         let at = |name, version| package(name, version, None, None);
-        let list = [at("ring", "1.0.0"), at("ring", "2.0.0"), at("syn", "1.0.0"), at("syn", "2.0.0")];
+        let list = [
+            at("ring", "1.0.0"),
+            at("ring", "2.0.0"),
+            at("syn", "1.0.0"),
+            at("syn", "2.0.0"),
+        ];
         assert_eq!(twice(&list, &rules()), ["ring is there as 1.0.0 and 2.0.0"]);
     }
 
     #[test]
     fn the_page_and_the_manifests_agree() {
-        let users = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
-        let direct = BTreeMap::from([("a".to_owned(), users(&["x", "y"])), ("b".to_owned(), users(&["x"]))]);
+        let users = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<BTreeSet<_>>()
+        };
+        let direct = BTreeMap::from([
+            ("a".to_owned(), users(&["x", "y"])),
+            ("b".to_owned(), users(&["x"])),
+        ]);
         let good = "| crate | used by | why |\n|---|---|---|\n| `a` | x, y | because of this |\n| `b` | x | because of that |\n";
         assert_eq!(undocumented(good, &direct), Vec::<String>::new());
         for (page, part) in [
             ("| `a` | x, y | because of this |", "no row for `b`"),
-            ("| `a` | x | because of this |\n| `b` | x | because of that |", "used by x, y"),
-            ("| `a` | x, y | |\n| `b` | x | because of that |", "no reason for `a`"),
-            (&format!("{good}| `c` | x | because of that |"), "no direct dependency"),
+            (
+                "| `a` | x | because of this |\n| `b` | x | because of that |",
+                "used by x, y",
+            ),
+            (
+                "| `a` | x, y | |\n| `b` | x | because of that |",
+                "no reason for `a`",
+            ),
+            (
+                &format!("{good}| `c` | x | because of that |"),
+                "no direct dependency",
+            ),
             (&format!("{good}| `b` | x | because of that |"), "two rows"),
         ] {
             let found = undocumented(page, &direct);

@@ -11,12 +11,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand, error::ErrorKind};
 
-use crate::{
-    exit::ExitStatus,
-    init,
-    refusal::Refusal,
-    warden::reaper,
-};
+use crate::{exit::ExitStatus, init, refusal::Refusal, warden::reaper};
 
 /// Runs local MCP servers in a sandbox that the kernel enforces, with an audit trail.
 #[derive(Debug, Parser)]
@@ -58,7 +53,11 @@ pub fn main() -> ExitStatus {
                 return report(&misunderstood(&error));
             }
             let _ = error.print();
-            return if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Ok };
+            return if error.use_stderr() {
+                ExitStatus::Usage
+            } else {
+                ExitStatus::Ok
+            };
         }
     };
     let result = match cli.command {

@@ -27,7 +27,11 @@ pub(super) struct Question {
 type Answer = Result<Runtime, Refusal>;
 
 fn failed(cause: impl std::fmt::Display) -> Refusal {
-    Refusal::internal("cannot work out what the command needs", cause.to_string(), "try again; nothing was started")
+    Refusal::internal(
+        "cannot work out what the command needs",
+        cause.to_string(),
+        "try again; nothing was started",
+    )
 }
 
 /// Asks a process of the target user.
@@ -42,7 +46,11 @@ pub(super) fn ask(question: &Question) -> Answer {
         .map_err(failed)?;
     let text = serde_json::to_vec(question).map_err(failed)?;
     // The resolver reads all of its input before it writes a byte of output.
-    child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(&text)).map_err(failed)?;
+    child
+        .stdin
+        .take()
+        .map_or(Ok(()), |mut stdin| stdin.write_all(&text))
+        .map_err(failed)?;
     let output = child.wait_with_output().map_err(failed)?;
     if !output.status.success() {
         return Err(failed(format!("the resolver ended with {}", output.status)));

@@ -13,13 +13,25 @@ use crate::{
     exit::ExitStatus,
     gateway,
     init::message::Ids,
-    link::{connect, message::{Launched, User}},
+    link::{
+        connect,
+        message::{Launched, User},
+    },
     octets::Octets,
     refusal::Refusal,
     runtime::{Ask, LOOKUPS},
+    sys,
 };
 
 pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
+    // What the client left open is nothing of ours: the gateway would keep what root had opened, the resolver get it.
+    sys::process::close_from(3).map_err(|error| {
+        Refusal::internal(
+            "cannot start",
+            format!("inherited descriptors cannot be closed: {error}"),
+            "report this with the kernel's version",
+        )
+    })?;
     let host = Host::current()?;
     let plan = config::resolved::resolve(args, &host)?;
     if !host.is_root() {
@@ -31,6 +43,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
     }
     enough_rights(&plan.server)?;
     let runtime = resolve::ask(&question(&plan))?;
+    for note in &runtime.notes {
+        eprintln!("[{}] {note}", plan.server);
+    }
     let environment = environment::build(&plan, &runtime, &plan.user, std::env::vars_os());
     let (name, state) = (plan.server.clone(), plan.state.clone());
     let request = plan.into_request(runtime, environment);
@@ -65,8 +80,13 @@ fn enough_rights(server: &str) -> Result<(), Refusal> {
             "start it as root of the machine itself",
         ));
     }
-    let has = caps::read(None, CapSet::Effective)
-        .map_err(|error| Refusal::internal(what(), format!("cannot read this process's capabilities: {error}"), "mount `/proc`"))?;
+    let has = caps::read(None, CapSet::Effective).map_err(|error| {
+        Refusal::internal(
+            what(),
+            format!("cannot read this process's capabilities: {error}"),
+            "mount `/proc`",
+        )
+    })?;
     match NEEDED.iter().find(|(capability, _)| !has.contains(capability)) {
         None => Ok(()),
         Some((capability, needed_for)) => {
@@ -78,7 +98,10 @@ fn enough_rights(server: &str) -> Result<(), Refusal> {
 
 /// Said at every launch: what a person would otherwise believe.
 fn warn(name: &str, launched: &Launched) {
-    eprintln!("[{name}] session {} contained at tier {}", launched.session, launched.tier);
+    eprintln!(
+        "[{name}] session {} contained at tier {}",
+        launched.session, launched.tier
+    );
     for line in &launched.not_enforced {
         eprintln!("[{name}] {line}");
     }
@@ -88,8 +111,16 @@ fn question(plan: &RunPlan) -> Question {
     // For a dynamic uid any uid without an account stands: ordinary permissions give it the same.
     const NOBODY: u32 = 2_100_000_000;
     let ids = match &plan.user {
-        User::Account { uid, gid, groups, .. } => Ids { uid: *uid, gid: *gid, groups: groups.clone() },
-        User::Dynamic => Ids { uid: NOBODY, gid: NOBODY, groups: Vec::new() },
+        User::Account { uid, gid, groups, .. } => Ids {
+            uid: *uid,
+            gid: *gid,
+            groups: groups.clone(),
+        },
+        User::Dynamic => Ids {
+            uid: NOBODY,
+            gid: NOBODY,
+            groups: Vec::new(),
+        },
     };
     let octets = |text: std::ffi::OsString| Octets::from(text);
     let value = |name: &&str| Some(((*name).to_owned(), octets(std::env::var_os(name)?)));
@@ -98,10 +129,18 @@ fn question(plan: &RunPlan) -> Question {
         ask: Ask {
             command: plan.command.iter().cloned().map(octets).collect(),
             kind: plan.runtime_asked,
-            path: octets(config::env::PATH.get().unwrap_or_else(|| environment::DEFAULT_PATH.into())),
+            path: octets(
+                config::env::PATH
+                    .get()
+                    .unwrap_or_else(|| environment::DEFAULT_PATH.into()),
+            ),
             directory: plan.directory.clone(),
             environment: LOOKUPS.iter().filter_map(value).collect(),
-            roots: plan.roots.iter().map(|root| (root.path.clone(), root.rights)).collect(),
+            roots: plan
+                .roots
+                .iter()
+                .map(|root| (root.path.clone(), root.rights))
+                .collect(),
         },
     }
 }

@@ -17,5 +17,8 @@ pub(super) struct WardenArgs {
 }
 
 pub(super) fn run(args: &WardenArgs) -> ExitStatus {
-    warden::main(&warden::Args { state: args.state.clone(), idle: Duration::from_millis(args.idle_ms) })
+    warden::main(&warden::Args {
+        state: args.state.clone(),
+        idle: Duration::from_millis(args.idle_ms),
+    })
 }

@@ -88,6 +88,11 @@ mod tests {
             if entry.path().extension().is_none_or(|extension| extension != "rs") {
                 continue;
             }
+            // Tests may read what they like, for instance whether to write a page anew.
+            let mut parts = entry.path().strip_prefix(source).unwrap().components();
+            if parts.any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs") {
+                continue;
+            }
             files += 1;
             let text = std::fs::read_to_string(entry.path()).unwrap();
             for call in ["env::var(\"", "env::var_os(\""] {

@@ -13,9 +13,9 @@ pub mod resolved;
 pub mod rights;
 pub mod root_arg;
 pub mod roots;
-pub mod user;
 #[cfg(test)]
 mod tests;
+pub mod user;
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
 
@@ -29,7 +29,7 @@ pub fn shown(text: impl AsRef<OsStr>) -> String {
 }
 
 /// The same for text that is UTF-8 already.
-fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         // Bidirectional controls reorder what a terminal shows.

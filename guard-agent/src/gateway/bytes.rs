@@ -51,6 +51,9 @@ pub(super) fn last_words(text: &str) {
     let mut ready = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
     if matches!(poll(&mut ready, PollTimeout::from(200u8)), Ok(1..)) {
         // Past the lock of `Stderr`, which a thread that waits for the client may hold. One pipe page at most.
-        let _ = nix::unistd::write(stderr.as_fd(), text.as_bytes().get(..4096).unwrap_or(text.as_bytes()));
+        let _ = nix::unistd::write(
+            stderr.as_fd(),
+            text.as_bytes().get(..4096).unwrap_or(text.as_bytes()),
+        );
     }
 }

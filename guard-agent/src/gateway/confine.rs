@@ -19,7 +19,9 @@ fn failed(step: &str, cause: impl std::fmt::Display) -> Refusal {
 
 /// A named step: the fault point of the same name, then the work.
 fn step(name: &'static str, work: impl FnOnce() -> io::Result<()>) -> Result<(), Refusal> {
-    fault::point(name).and_then(|()| work()).map_err(|error| failed(name, error))
+    fault::point(name)
+        .and_then(|()| work())
+        .map_err(|error| failed(name, error))
 }
 
 /// Takes the uid and gid `id`, which no account has, and forbids this process and all its threads files,
@@ -29,10 +31,14 @@ pub fn confine(id: u32) -> Result<(), Refusal> {
     step("gateway.ids", || process::set_ids(id, id, &[]))?;
     step("gateway.no-new-privileges", process::no_new_privileges)?;
     step("gateway.dumpable", process::not_dumpable)?;
-    step("gateway.landlock", || match landlock::restrict(&[], landlock::Settings { network: true }) {
-        // Seccomp alone forbids every call that could open or connect.
-        Ok(_) | Err(ConfineError::LandlockMissing(_)) => Ok(()),
-        Err(error) => Err(io::Error::other(chain(&error))),
+    step("gateway.landlock", || {
+        match landlock::restrict(&[], landlock::Settings { network: true }) {
+            // Seccomp alone forbids every call that could open or connect.
+            Ok(_) | Err(ConfineError::LandlockMissing(_)) => Ok(()),
+            Err(error) => Err(io::Error::other(chain(&error))),
+        }
     })?;
-    step("gateway.seccomp", || seccomp::install_gateway().map_err(|error| io::Error::other(chain(&error))))
+    step("gateway.seccomp", || {
+        seccomp::install_gateway().map_err(|error| io::Error::other(chain(&error)))
+    })
 }

@@ -76,15 +76,27 @@ impl Activity {
     }
 
     fn quiet_for(&self) -> Duration {
-        let last = self.client.load(Ordering::Relaxed).max(self.server.load(Ordering::Relaxed));
+        let last = self
+            .client
+            .load(Ordering::Relaxed)
+            .max(self.server.load(Ordering::Relaxed));
         Duration::from_micros(self.now().saturating_sub(last))
     }
 }
 
 /// Runs a session to its end. Everything privileged is given up first.
-pub fn run(channel: Channel, launched: &Launched, name: &str, pipes: [OwnedFd; 3]) -> Result<ExitStatus, Refusal> {
+pub fn run(
+    channel: Channel,
+    launched: &Launched,
+    name: &str,
+    pipes: [OwnedFd; 3],
+) -> Result<ExitStatus, Refusal> {
     let failed = |step: &str, error: &dyn std::fmt::Display| {
-        Refusal::internal(format!("gateway step `{step}` failed"), error.to_string(), "the server is ended; try again")
+        Refusal::internal(
+            format!("gateway step `{step}` failed"),
+            error.to_string(),
+            "the server is ended; try again",
+        )
     };
     // Blocked in every thread, read by one.
     let mut wanted = SigSet::empty();
@@ -92,7 +104,8 @@ pub fn run(channel: Channel, launched: &Launched, name: &str, pipes: [OwnedFd; 3
         wanted.add(signal);
     }
     wanted.thread_block().map_err(|error| failed("signals", &error))?;
-    let signals = SignalFd::with_flags(&wanted, SfdFlags::SFD_CLOEXEC).map_err(|error| failed("signals", &error))?;
+    let signals =
+        SignalFd::with_flags(&wanted, SfdFlags::SFD_CLOEXEC).map_err(|error| failed("signals", &error))?;
     // Unbuffered copies: `Stdin` and `Stdout` would keep bytes of their own.
     let client_in = File::from(nix::unistd::dup(io::stdin()).map_err(|error| failed("stdin", &error))?);
     let client_out = File::from(nix::unistd::dup(io::stdout()).map_err(|error| failed("stdout", &error))?);
@@ -122,7 +135,9 @@ pub fn run(channel: Channel, launched: &Launched, name: &str, pipes: [OwnedFd; 3
     let log = spawn("stderr", {
         let (name, tail) = (name.to_owned(), tail.clone());
         move || {
-            stderr::pass_on(&name, File::from(errors), |work| work(&mut tail.lock().unwrap_or_else(PoisonError::into_inner)));
+            stderr::pass_on(&name, File::from(errors), |work| {
+                work(&mut tail.lock().unwrap_or_else(PoisonError::into_inner));
+            });
         }
     })?;
     spawn("signals", {
@@ -134,7 +149,12 @@ pub fn run(channel: Channel, launched: &Launched, name: &str, pipes: [OwnedFd; 3
         move || read_link(&channel, &events)
     })?;
 
-    let mut outcome = Session { channel: &channel, to_server: &to_server, activity: &activity }.wait(&inbox);
+    let mut outcome = Session {
+        channel: &channel,
+        to_server: &to_server,
+        activity: &activity,
+    }
+    .wait(&inbox);
     // Whatever the server wrote before its end is delivered first.
     deliver(&output, &activity, &inbox, &mut outcome);
     join_within(log, Duration::from_millis(200));
@@ -174,9 +194,17 @@ fn deliver(
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<thread::JoinHandle<()>, Refusal> {
-    thread::Builder::new().name(name.to_owned()).stack_size(256 << 10).spawn(work).map_err(|error| {
-        Refusal::internal(format!("cannot start thread `{name}`"), error.to_string(), "look at the limits of processes and memory")
-    })
+    thread::Builder::new()
+        .name(name.to_owned())
+        .stack_size(256 << 10)
+        .spawn(work)
+        .map_err(|error| {
+            Refusal::internal(
+                format!("cannot start thread `{name}`"),
+                error.to_string(),
+                "look at the limits of processes and memory",
+            )
+        })
 }
 
 fn join_within(thread: thread::JoinHandle<()>, limit: Duration) {
@@ -211,7 +239,13 @@ fn server_to_client(server: &File, client: &File, events: &Sender<Event>, activi
     let mut buffer = vec![0; BUFFER];
     while let Ok(count @ 1..) = read_some(server, &mut buffer) {
         activity.server.store(activity.now(), Ordering::Relaxed);
-        if write_all(client, buffer.get(..count).unwrap_or_default(), &activity.to_client).is_err() {
+        if write_all(
+            client,
+            buffer.get(..count).unwrap_or_default(),
+            &activity.to_client,
+        )
+        .is_err()
+        {
             let _ = events.send(Event::ClientGone);
             return;
         }
@@ -318,7 +352,9 @@ impl Session<'_> {
             (ladder::TERMINATE, ladder::KILL)
         };
         let quiet = || {
-            !self.activity.answer_owed() && since >= ladder::QUIET && self.activity.quiet_for() >= ladder::QUIET
+            !self.activity.answer_owed()
+                && since >= ladder::QUIET
+                && self.activity.quiet_for() >= ladder::QUIET
         };
         match rung {
             Rung::Draining if urgent || since >= ladder::DRAIN || quiet() => {
@@ -355,13 +391,18 @@ fn conclude(name: &str, outcome: &Outcome, tail: &stderr::Tail) -> ExitStatus {
     let how = match (exited.code, exited.signal) {
         (Some(code), _) => format!("it exited with status {code}"),
         (None, Some(signal)) => {
-            let signal = Signal::try_from(signal).map_or_else(|_| signal.to_string(), |signal| signal.to_string());
+            let signal =
+                Signal::try_from(signal).map_or_else(|_| signal.to_string(), |signal| signal.to_string());
             format!("it ended by {signal} ({})", exited.reason)
         }
         (None, None) => format!("it ended ({})", exited.reason),
     };
     let lines = tail.lines(5);
-    let said = if lines.is_empty() { String::new() } else { format!("; its last words: {}", lines.join(" | ")) };
+    let said = if lines.is_empty() {
+        String::new()
+    } else {
+        format!("; its last words: {}", lines.join(" | "))
+    };
     last_words(&format!(
         "error: the server `{name}` ended\n  why: {how}{said}\n  fix: see the session's records: `guard-agent audit tail`\n"
     ));

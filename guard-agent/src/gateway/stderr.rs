@@ -5,6 +5,8 @@ use std::{
     io::{self, Read, Write as _},
 };
 
+use crate::config;
+
 /// Bytes of a line that is passed on at once; a longer one comes in pieces.
 const LINE: usize = 8 << 10;
 /// Bytes kept for the message of a server that failed.
@@ -26,15 +28,21 @@ impl Tail {
         let bytes: Vec<u8> = self.0.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
         let lines: Vec<&str> = text.lines().collect();
-        lines.iter().skip(lines.len().saturating_sub(count)).map(|line| printable(line)).collect()
+        lines
+            .iter()
+            .skip(lines.len().saturating_sub(count))
+            .map(|line| printable(line))
+            .collect()
     }
 }
 
-/// Control characters (but tab) become visible: a server must not write to the operator's terminal.
+/// Control characters (but tab) and what reorders text become visible: a server must not write to the operator's
+/// terminal.
 fn printable(line: &str) -> String {
-    line.chars()
-        .flat_map(|c| if c.is_control() && c != '\t' { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
-        .collect()
+    line.split('\t')
+        .map(config::printable)
+        .collect::<Vec<_>>()
+        .join("\t")
 }
 
 /// Copies to our stderr until the end. A stderr of ours that is gone does not stop the server.
@@ -67,7 +75,9 @@ pub(super) fn pass_on(name: &str, mut from: impl Read, mut keep: impl FnMut(&mut
 
 fn line(name: &str, bytes: &[u8]) {
     let text = printable(String::from_utf8_lossy(bytes).trim_end_matches('\r'));
-    let _ = io::stderr().lock().write_all(format!("[{name}] {text}\n").as_bytes());
+    let _ = io::stderr()
+        .lock()
+        .write_all(format!("[{name}] {text}\n").as_bytes());
 }
 
 #[cfg(test)]
@@ -81,5 +91,6 @@ mod tests {
         assert_eq!(tail.0.len(), TAIL);
         tail.push(b"\none\x1b[2J\ntwo\n");
         assert_eq!(tail.lines(2), ["one\\u{1b}[2J", "two"]);
+        assert_eq!(printable("a\tb\u{202e}c"), "a\tb\\u{202e}c");
     }
 }

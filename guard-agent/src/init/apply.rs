@@ -1,8 +1,7 @@
 //! The ordered, irreversible steps from a fresh process to a confined one. Straight-line on purpose.
 
 use std::{
-    fs,
-    io,
+    fs, io,
     os::fd::{AsFd as _, OwnedFd},
     path::Path,
 };
@@ -31,7 +30,9 @@ pub(super) type Pipes = [OwnedFd; 3];
 
 /// A named step: the fault point of the same name, then the work.
 fn step<T>(name: &'static str, object: &str, work: impl FnOnce() -> io::Result<T>) -> Result<T, StepError> {
-    fault::point(name).and_then(|()| work()).map_err(|error| StepError::new(name, object, error))
+    fault::point(name)
+        .and_then(|()| work())
+        .map_err(|error| StepError::new(name, object, error))
 }
 
 pub(super) fn apply(
@@ -47,7 +48,7 @@ pub(super) fn apply(
         .map_err(|_| StepError::new("init.setup", "", "the descriptors do not match the setup"))?;
 
     // 1. The mount namespace leaves the host's propagation before anything is mounted in it.
-    step("init.propagation", "/", || view::make_private())?;
+    step("init.propagation", "/", view::make_private)?;
     // 2. The view; from here on no path of the host exists.
     step("init.view", "", || Ok(()))?;
     view::build(&setup, descriptors)?;
@@ -55,13 +56,24 @@ pub(super) fn apply(
     step("init.cgroup-namespace", "", || {
         nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWCGROUP).map_err(io::Error::from)
     })?;
-    step("init.hostname", "", || nix::unistd::sethostname("sandbox").map_err(io::Error::from))?;
+    step("init.hostname", "", || {
+        nix::unistd::sethostname("sandbox").map_err(io::Error::from)
+    })?;
     // The loopback interface of a new network namespace is down; it stays so.
     confinement.memfd_noexec = step("init.memfd", "", || Ok(memfd_noexec()))?;
     // 4. No terminal, no session shared with the warden.
-    step("init.session", "", || nix::unistd::setsid().map(drop).map_err(io::Error::from))?;
+    step("init.session", "", || {
+        nix::unistd::setsid().map(drop).map_err(io::Error::from)
+    })?;
     // 1, not 0: a piped core handler runs for 0.
-    step("init.rlimits", "core", || setrlimit(Resource::RLIMIT_CORE, 1, 1).map_err(io::Error::from))?;
+    step("init.rlimits", "core", || {
+        setrlimit(Resource::RLIMIT_CORE, 1, 1).map_err(io::Error::from)
+    })?;
+    if let Some(processes) = setup.processes {
+        step("init.rlimits", "processes", || {
+            setrlimit(Resource::RLIMIT_NPROC, processes, processes).map_err(io::Error::from)
+        })?;
+    }
     // Opened while still privileged, by the paths the child will use.
     let rules = view::landlock_rules(&setup)?;
     confinement.directory = step("init.directory", "", || Ok(enter_directory(&setup)))?;
@@ -72,7 +84,12 @@ pub(super) fn apply(
     })?;
     step("init.capabilities", "", || {
         use caps::{CapSet, clear};
-        for set in [CapSet::Ambient, CapSet::Effective, CapSet::Permitted, CapSet::Inheritable] {
+        for set in [
+            CapSet::Ambient,
+            CapSet::Effective,
+            CapSet::Permitted,
+            CapSet::Inheritable,
+        ] {
             clear(None, set).map_err(io::Error::other)?;
         }
         Ok(())
@@ -85,14 +102,15 @@ pub(super) fn apply(
         parent_lives(channel)
     })?;
     // 6. The kernel's own confinement, last: what it forbids was needed above.
-    let options =
-        seccomp::Options {
-            inet_sockets: true,
-            unix_sockets: setup.unix_sockets,
-            memfd_noexec_sysctl: confinement.memfd_noexec,
-            private_ipc: true,
-        };
-    let filters = step("init.seccomp-compile", "", || seccomp::ChildFilters::reporting(&options).map_err(confine))?;
+    let options = seccomp::Options {
+        inet_sockets: true,
+        unix_sockets: setup.unix_sockets,
+        memfd_noexec_sysctl: confinement.memfd_noexec,
+        private_ipc: true,
+    };
+    let filters = step("init.seccomp-compile", "", || {
+        seccomp::ChildFilters::reporting(&options).map_err(confine)
+    })?;
     step("init.landlock", "", || restrict(&rules, &mut confinement))?;
     drop(rules);
     let listener = step("init.seccomp", "", || filters.install().map_err(confine))?;
@@ -111,14 +129,25 @@ fn confine(error: ConfineError) -> io::Error {
 
 /// Landlock, with what came of it. Without it the warden decides, before the release: it knows what is required.
 fn restrict(rules: &[(OwnedFd, Access)], confinement: &mut Confinement) -> io::Result<()> {
-    let rules: Vec<PathRule<'_>> = rules.iter().map(|(object, access)| PathRule::fd(object.as_fd(), *access)).collect();
+    let rules: Vec<PathRule<'_>> = rules
+        .iter()
+        .map(|(object, access)| PathRule::fd(object.as_fd(), *access))
+        .collect();
     // Connections are left to the cgroup programs, which see and report the address.
     match landlock::restrict(&rules, landlock::Settings { network: false }) {
         Ok(state) => {
             confinement.landlock_abi = state.abi;
             confinement.landlock_scopes = state.scopes;
-            confinement.landlock_missing =
-                state.missing.iter().map(|missing| format!("{} needs Landlock ABI {}: {}", missing.what, missing.since, missing.why)).collect();
+            confinement.landlock_missing = state
+                .missing
+                .iter()
+                .map(|missing| {
+                    format!(
+                        "{} needs Landlock ABI {}: {}",
+                        missing.what, missing.since, missing.why
+                    )
+                })
+                .collect();
             Ok(())
         }
         Err(error @ ConfineError::LandlockMissing(_)) => {
@@ -138,7 +167,10 @@ fn memfd_noexec() -> bool {
 
 /// The first working directory that exists in the view; `/` always does.
 fn enter_directory(setup: &Setup) -> Octets {
-    let found = setup.directories.iter().find(|path| std::env::set_current_dir(path.as_path()).is_ok());
+    let found = setup
+        .directories
+        .iter()
+        .find(|path| std::env::set_current_dir(path.as_path()).is_ok());
     found.cloned().unwrap_or_else(|| {
         let _ = std::env::set_current_dir("/");
         Octets::from("/")
@@ -154,7 +186,11 @@ fn parent_lives(channel: &Channel) -> io::Result<()> {
         .first()
         .and_then(PollFd::revents)
         .is_some_and(|events| events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR));
-    if gone { Err(io::Error::other("the warden is gone")) } else { Ok(()) }
+    if gone {
+        Err(io::Error::other("the warden is gone"))
+    } else {
+        Ok(())
+    }
 }
 
 /// The view in which the host's tree shows through.

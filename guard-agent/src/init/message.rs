@@ -39,6 +39,8 @@ pub struct Setup {
     pub environment: Vec<(Octets, Octets)>,
     /// Working directories to try, in order.
     pub directories: Vec<Octets>,
+    /// How many processes the uid may have, where no cgroup limit holds and no other process has that uid.
+    pub processes: Option<u64>,
     /// Whether the kernel's cgroup hooks see unix sockets; without them seccomp refuses to make any.
     pub unix_sockets: bool,
 }
@@ -63,11 +65,19 @@ pub enum FromInit {
     /// With it comes the seccomp listener.
     Listener,
     Ready(Confinement),
-    Failed { step: String, error: String },
+    Failed {
+        step: String,
+        error: String,
+    },
     Started,
     /// The program could not be executed.
-    NotExecuted { errno: i32 },
-    Exited { code: Option<i32>, signal: Option<i32> },
+    NotExecuted {
+        errno: i32,
+    },
+    Exited {
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
 }
 
 /// What init put in force, layer by layer, as it found it.

@@ -30,7 +30,11 @@ pub struct StepError {
 
 impl StepError {
     pub fn new(step: &'static str, object: impl Into<String>, cause: impl fmt::Display) -> Self {
-        Self { step, object: object.into(), cause: cause.to_string() }
+        Self {
+            step,
+            object: object.into(),
+            cause: cause.to_string(),
+        }
     }
 }
 
@@ -46,12 +50,17 @@ impl fmt::Display for StepError {
 
 /// The role's whole life. The process's channel is descriptor 3.
 pub fn main() -> ExitStatus {
-    let Ok(channel) = Channel::new(sys::process::inherited_channel()) else { return ExitStatus::Internal };
+    let Ok(channel) = Channel::new(sys::process::inherited_channel()) else {
+        return ExitStatus::Internal;
+    };
     match run(&channel) {
         Ok(()) => ExitStatus::Ok,
         Err(error) => {
             // Best effort: when the warden is gone nobody listens, and the sandbox ends with us.
-            let failed = FromInit::Failed { step: error.step.to_owned(), error: error.to_string() };
+            let failed = FromInit::Failed {
+                step: error.step.to_owned(),
+                error: error.to_string(),
+            };
             let _ = channel.send(&failed, &[]);
             ExitStatus::Internal
         }
@@ -61,13 +70,23 @@ pub fn main() -> ExitStatus {
 fn run(channel: &Channel) -> Result<(), StepError> {
     let (setup, descriptors) = receive_setup(channel).map_err(|error| link("setup", &error))?;
     let (setup, pipes, confinement) = apply::apply(channel, *setup, descriptors)?;
-    channel.send(&FromInit::Ready(confinement), &[]).map_err(|error| link("ready", &error))?;
-    loop {
-        match channel.receive::<ToInit>().map_err(|error| link("release", &error))?.0 {
-            ToInit::Release => break,
-            // Asked to end before it began.
-            ToInit::Terminate => return Ok(()),
-            other => return Err(StepError::new("release", "", format!("unexpected message {other:?}"))),
+    channel
+        .send(&FromInit::Ready(confinement), &[])
+        .map_err(|error| link("ready", &error))?;
+    match channel
+        .receive::<ToInit>()
+        .map_err(|error| link("release", &error))?
+        .0
+    {
+        ToInit::Release => {}
+        // Asked to end before it began.
+        ToInit::Terminate => return Ok(()),
+        other => {
+            return Err(StepError::new(
+                "release",
+                "",
+                format!("unexpected message {other:?}"),
+            ));
         }
     }
     supervise::run(channel, &setup, pipes)
@@ -80,10 +99,14 @@ fn link(step: &'static str, error: &ChannelError) -> StepError {
 /// The setup and all descriptors that belong to it: the mounts, then stdin, stdout and stderr.
 fn receive_setup(channel: &Channel) -> Result<(Box<Setup>, Vec<OwnedFd>), ChannelError> {
     let unexpected = || ChannelError::Receive(io::Error::other("unexpected message"));
-    let (ToInit::Setup(setup), mut descriptors) = channel.receive()? else { return Err(unexpected()) };
+    let (ToInit::Setup(setup), mut descriptors) = channel.receive()? else {
+        return Err(unexpected());
+    };
     let wanted = setup.mounts.len() + usize::from(setup.view == crate::link::message::View::Host) + 3;
     while descriptors.len() < wanted {
-        let (ToInit::Descriptors, mut more) = channel.receive()? else { return Err(unexpected()) };
+        let (ToInit::Descriptors, mut more) = channel.receive()? else {
+            return Err(unexpected());
+        };
         if more.is_empty() {
             return Err(unexpected());
         }

@@ -10,6 +10,7 @@ use std::{
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
+        resource::{Resource, getrlimit, setrlimit},
         signal::{SigSet, SigmaskHow, Signal, sigprocmask},
         signalfd::{SfdFlags, SignalFd},
         wait::{WaitPidFlag, WaitStatus, waitpid},
@@ -41,19 +42,26 @@ pub(super) fn run(channel: &Channel, setup: &Setup, pipes: Pipes) -> Result<(), 
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGCHLD);
     sigprocmask(SigmaskHow::SIG_BLOCK, Some(&signals), None).map_err(failed)?;
-    let deaths = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).map_err(failed)?;
+    let deaths =
+        SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).map_err(failed)?;
     let child = match start(setup, pipes).map_err(|error| StepError::new("init.fork", "", error))? {
         Started::Running(child) => child,
         Started::Unprepared(error) => return Err(StepError::new("init.exec", "", error)),
         Started::NotExecuted(errno) => {
-            channel.send(&FromInit::NotExecuted { errno }, &[]).map_err(|error| failed(crate::refusal::chain(&error)))?;
+            channel
+                .send(&FromInit::NotExecuted { errno }, &[])
+                .map_err(|error| failed(crate::refusal::chain(&error)))?;
             return Ok(());
         }
     };
-    channel.send(&FromInit::Started, &[]).map_err(|error| failed(crate::refusal::chain(&error)))?;
+    channel
+        .send(&FromInit::Started, &[])
+        .map_err(|error| failed(crate::refusal::chain(&error)))?;
     loop {
-        let mut ready =
-            [PollFd::new(channel.as_fd(), PollFlags::POLLIN), PollFd::new(deaths.as_fd(), PollFlags::POLLIN)];
+        let mut ready = [
+            PollFd::new(channel.as_fd(), PollFlags::POLLIN),
+            PollFd::new(deaths.as_fd(), PollFlags::POLLIN),
+        ];
         match poll(&mut ready, PollTimeout::NONE) {
             Err(nix::Error::EINTR) => continue,
             other => other.map_err(failed)?,
@@ -89,7 +97,9 @@ fn reap(child: Pid) -> nix::Result<Option<(Option<i32>, Option<i32>)>> {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::Exited(pid, code)) if pid == child => end = Some((Some(code), None)),
-            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == child => end = Some((None, Some(signal as i32))),
+            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == child => {
+                end = Some((None, Some(signal as i32)));
+            }
             Ok(WaitStatus::StillAlive) | Err(nix::Error::ECHILD) => return Ok(end),
             Ok(_) | Err(nix::Error::EINTR) => {}
             Err(error) => return Err(error),
@@ -139,7 +149,9 @@ fn start(setup: &Setup, pipes: Pipes) -> io::Result<Started> {
             let mut word = [0; 5];
             // Closed without a word: the program was executed.
             match File::from(verdict).read_exact(&mut word) {
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Started::Running(Pid::from_raw(pid))),
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    Ok(Started::Running(Pid::from_raw(pid)))
+                }
                 Ok(()) => {
                     let _ = waitpid(Pid::from_raw(pid), None);
                     let [stage, errno @ ..] = word;
@@ -171,6 +183,9 @@ fn become_child(
         // Only the descriptor that reports a failed exec survives until then, and closes itself on success.
         process::close_on_exec_from(3)?;
         debug_assert!(report > 2);
+        // The warden's own is large; programs that use select() must not get descriptors it cannot name.
+        let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
+        setrlimit(Resource::RLIMIT_NOFILE, most.min(1024), most)?;
         // Our runtime ignores SIGPIPE; what a client ignored comes down to here too. A server starts afresh.
         signals::reset_all()?;
         sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;

@@ -30,10 +30,21 @@ use crate::{
 
 const STEP: &str = "init.view";
 
-const HARD: Attributes = Attributes { read_only: false, no_exec: true, no_dev: true, no_suid: true };
+const HARD: Attributes = Attributes {
+    read_only: false,
+    no_exec: true,
+    no_dev: true,
+    no_suid: true,
+};
 
 /// The devices of the view, with their minor numbers.
-const DEVICES: [(&str, u64); 5] = [("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9)];
+const DEVICES: [(&str, u64); 5] = [
+    ("null", 3),
+    ("zero", 5),
+    ("full", 7),
+    ("random", 8),
+    ("urandom", 9),
+];
 
 /// What a small file or a name of the view may cost.
 const ROOT_TMPFS: &str = "4m";
@@ -71,7 +82,12 @@ impl Tree {
     fn open(&self, from: impl AsFd, name: &Path, directory: bool) -> io::Result<OwnedFd> {
         let kind = if directory { libc::O_DIRECTORY } else { 0 };
         // No link is followed: the trees mounted so far belong to the user, who may swap names at will.
-        open_at(from, name, libc::O_PATH | libc::O_NOFOLLOW | kind, libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_BENEATH)
+        open_at(
+            from,
+            name,
+            libc::O_PATH | libc::O_NOFOLLOW | kind,
+            libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_BENEATH,
+        )
     }
 
     fn require_own(&self, directory: impl AsFd) -> io::Result<()> {
@@ -79,7 +95,10 @@ impl Tree {
             Ok(())
         } else {
             // Never leave a placeholder in somebody's tree.
-            Err(io::Error::new(io::ErrorKind::NotFound, "it does not exist in the tree mounted around it"))
+            Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "it does not exist in the tree mounted around it",
+            ))
         }
     }
 
@@ -118,6 +137,10 @@ impl Tree {
         }
     }
 
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "what is attached needs no descriptor any more"
+    )]
     fn mount(&mut self, filesystem: OwnedFd, path: &str) -> Result<(), StepError> {
         let target = self.directory(Path::new(path)).map_err(at(path))?;
         let own = device(&filesystem).map_err(at(path))?;
@@ -131,11 +154,21 @@ impl Tree {
 pub(super) fn build(setup: &Setup, descriptors: Vec<OwnedFd>) -> Result<(), StepError> {
     let mut descriptors = descriptors.into_iter();
     let base = if shows_host(setup) {
-        descriptors.next().ok_or_else(|| StepError::new(STEP, "/", "no tree for the host's view"))?
+        descriptors
+            .next()
+            .ok_or_else(|| StepError::new(STEP, "/", "no tree for the host's view"))?
     } else {
         let options = [(c"size", ROOT_TMPFS.to_owned()), (c"mode", "0755".to_owned())];
-        tmpfs(&options, Attributes { read_only: false, no_exec: true, no_dev: true, no_suid: true })
-            .map_err(at("/"))?
+        tmpfs(
+            &options,
+            Attributes {
+                read_only: false,
+                no_exec: true,
+                no_dev: true,
+                no_suid: true,
+            },
+        )
+        .map_err(at("/"))?
     };
     let scaffold = setup.scaffold.as_path();
     let place = File::open(scaffold).map_err(at(setup.scaffold.to_string()))?;
@@ -147,13 +180,18 @@ pub(super) fn build(setup: &Setup, descriptors: Vec<OwnedFd>) -> Result<(), Step
     let mut tree = Tree { root: base, own };
     private_trees(&mut tree, setup)?;
     for (point, object) in setup.mounts.iter().zip(descriptors) {
-        let target = tree.target(point.path.as_path(), point.is_directory).map_err(at(point.path.to_string()))?;
+        let target = tree
+            .target(point.path.as_path(), point.is_directory)
+            .map_err(at(point.path.to_string()))?;
         attach(&object, &target).map_err(at(point.path.to_string()))?;
     }
     files(&tree, setup)?;
     links(&tree, setup)?;
     if !shows_host(setup) {
-        let whole = Attributes { read_only: true, ..HARD };
+        let whole = Attributes {
+            read_only: true,
+            ..HARD
+        };
         // The root's own mount alone; what is mounted below keeps its rights. Recursion would take them.
         remount_root(&tree.root, whole).map_err(at("/"))?;
     }
@@ -186,7 +224,10 @@ fn private_trees(tree: &mut Tree, setup: &Setup) -> Result<(), StepError> {
     let proc = new_filesystem(c"proc", &[], HARD).map_err(at("/proc"))?;
     tree.mount(proc, "/proc")?;
     tree.mount(tmpfs(&sized("1777"), HARD).map_err(at("/tmp"))?, "/tmp")?;
-    tree.mount(tmpfs(&[(c"size", "1m".into()), (c"mode", "0755".into())], HARD).map_err(at("/run"))?, "/run")?;
+    tree.mount(
+        tmpfs(&[(c"size", "1m".into()), (c"mode", "0755".into())], HARD).map_err(at("/run"))?,
+        "/run",
+    )?;
     device_tree(tree, &sized("1777"))?;
     if shows_host(setup) {
         let empty = || tmpfs(&[(c"size", "4k".into()), (c"mode", "0555".into())], HARD);
@@ -205,7 +246,10 @@ fn private_trees(tree: &mut Tree, setup: &Setup) -> Result<(), StepError> {
 }
 
 fn device_tree(tree: &mut Tree, shared: &[(&CStr, String)]) -> Result<(), StepError> {
-    let attributes = Attributes { no_dev: false, ..HARD };
+    let attributes = Attributes {
+        no_dev: false,
+        ..HARD
+    };
     let options = [(c"size", "64k".to_owned()), (c"mode", "0755".to_owned())];
     tree.mount(tmpfs(&options, attributes).map_err(at("/dev"))?, "/dev")?;
     let dev = tree.directory(Path::new("/dev")).map_err(at("/dev"))?;
@@ -218,10 +262,14 @@ fn device_tree(tree: &mut Tree, shared: &[(&CStr, String)]) -> Result<(), StepEr
             })
             .map_err(|error| StepError::new(STEP, format!("/dev/{name}"), error))?;
     }
-    for (name, target) in
-        [("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2")]
-    {
-        nix::unistd::symlinkat(target, &dev, name).map_err(|error| StepError::new(STEP, format!("/dev/{name}"), error))?;
+    for (name, target) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+    ] {
+        nix::unistd::symlinkat(target, &dev, name)
+            .map_err(|error| StepError::new(STEP, format!("/dev/{name}"), error))?;
     }
     tree.mount(tmpfs(shared, HARD).map_err(at("/dev/shm"))?, "/dev/shm")
 }
@@ -245,7 +293,9 @@ fn links(tree: &Tree, setup: &Setup) -> Result<(), StepError> {
         if shows_host(setup) && !hidden(path) {
             continue;
         }
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { continue };
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            continue;
+        };
         let place = || at(link.path.to_string());
         let parent = match tree.directory(parent) {
             Ok(parent) => parent,
@@ -253,6 +303,10 @@ fn links(tree: &Tree, setup: &Setup) -> Result<(), StepError> {
             Err(error) if error.raw_os_error() == Some(libc::ELOOP) => continue,
             Err(error) => return Err(place()(error)),
         };
+        // A mounted tree brings its own links; this process still is root and must write in nobody else's.
+        if tree.require_own(&parent).is_err() {
+            continue;
+        }
         match nix::unistd::symlinkat(link.target.as_path(), &parent, name) {
             Ok(()) | Err(nix::Error::EEXIST | nix::Error::EROFS) => {}
             Err(error) => return Err(place()(error.into())),
@@ -262,7 +316,9 @@ fn links(tree: &Tree, setup: &Setup) -> Result<(), StepError> {
 }
 
 fn write_file(tree: &Tree, path: &Path, text: &str) -> io::Result<()> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Ok(());
+    };
     let parent = tree.directory(parent)?;
     tree.require_own(&parent)?;
     let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
@@ -291,23 +347,40 @@ pub(super) fn landlock_rules(setup: &Setup) -> Result<Vec<(OwnedFd, Access)>, St
     let slash = Path::new("/");
     let root = File::open(slash).map_err(failed(slash))?;
     let mut rules = Vec::new();
-    let mut push = |path: &Path, access: Access| -> Result<(), StepError> {
-        let object = open_at(&root, path.strip_prefix("/").unwrap_or(path), libc::O_PATH, 0).map_err(failed(path))?;
+    let mut add = |path: &Path, access: Access, resolve: u64| -> Result<(), StepError> {
+        let object = open_at(
+            &root,
+            path.strip_prefix("/").unwrap_or(path),
+            libc::O_PATH,
+            resolve,
+        )
+        .map_err(failed(path))?;
         rules.push((object, access));
         Ok(())
     };
+    for (path, _) in &setup.files {
+        if path.as_path().exists() {
+            add(path.as_path(), Rights::R.into(), 0)?;
+        }
+    }
+    // No link is followed, as when these were mounted: who owns the tree around one may have put one there since.
+    let mut push = |path: &Path, access: Access| add(path, access, libc::RESOLVE_NO_SYMLINKS);
     for point in &setup.mounts {
         if let Some(rights) = point.rights {
             push(point.path.as_path(), rights.into())?;
         }
     }
-    for (path, _) in &setup.files {
-        if path.as_path().exists() {
-            push(path.as_path(), Rights::R.into())?;
-        }
-    }
     push(Path::new("/proc"), Rights::R.into())?;
-    push(Path::new("/tmp"), Rights::RW.into())?;
+    // A root on top of one of the sandbox's own trees has hidden it: writing there is for the root's rights to say.
+    let hidden = |tree: &Path| {
+        setup
+            .mounts
+            .iter()
+            .any(|point| point.is_directory && tree.starts_with(point.path.as_path()))
+    };
+    if !hidden(Path::new("/tmp")) {
+        push(Path::new("/tmp"), Rights::RW.into())?;
+    }
     for (name, _) in DEVICES {
         push(&Path::new("/dev").join(name), Access::DEVICE)?;
     }
@@ -315,6 +388,7 @@ pub(super) fn landlock_rules(setup: &Setup) -> Result<Vec<(OwnedFd, Access)>, St
     push(Path::new("/dev/shm"), Rights::RW.into())?;
     if !shows_host(setup)
         && let Some(home) = &setup.home
+        && !hidden(home.as_path())
     {
         push(home.as_path(), Rights::RW.into())?;
     }

@@ -24,7 +24,10 @@ impl AsyncLink {
         seqpacket::grow_buffer(&socket, MAX_MESSAGE + 4096)?;
         set_nonblocking(socket.as_fd())?;
         let socket = ready::watch(socket, Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Self { socket, buffer: vec![0; MAX_MESSAGE] })
+        Ok(Self {
+            socket,
+            buffer: vec![0; MAX_MESSAGE],
+        })
     }
 
     pub fn socket(&self) -> BorrowedFd<'_> {

@@ -87,7 +87,10 @@ impl Channel {
         limit: Duration,
     ) -> Result<(M, Vec<OwnedFd>), ChannelError> {
         let timeout = nix::poll::PollTimeout::try_from(limit).unwrap_or(nix::poll::PollTimeout::MAX);
-        let mut ready = [nix::poll::PollFd::new(self.socket.as_fd(), nix::poll::PollFlags::POLLIN)];
+        let mut ready = [nix::poll::PollFd::new(
+            self.socket.as_fd(),
+            nix::poll::PollFlags::POLLIN,
+        )];
         match nix::poll::poll(&mut ready, timeout) {
             Ok(0) => Err(ChannelError::Timeout),
             Ok(_) => self.receive(),
@@ -133,7 +136,10 @@ mod tests {
         let (ours, theirs) = Channel::pair().unwrap();
         let theirs = Channel::new(theirs).unwrap();
         let file = std::fs::File::open("/dev/null").unwrap();
-        let hello = ToWarden::Hello { link: 1, build: "b".into() };
+        let hello = ToWarden::Hello {
+            link: 1,
+            build: "b".into(),
+        };
         ours.send(&hello, &[file.as_fd(), file.as_fd()]).unwrap();
         let (message, descriptors): (ToWarden, _) = theirs.receive().unwrap();
         assert_eq!(message, hello);

@@ -34,7 +34,11 @@ pub struct Connection {
 }
 
 fn failed(why: impl Into<String>) -> Refusal {
-    Refusal::internal("cannot reach the warden", why, "look into `warden.log` of the state directory, then try again")
+    Refusal::internal(
+        "cannot reach the warden",
+        why,
+        "look into `warden.log` of the state directory, then try again",
+    )
 }
 
 /// Launches through the directory's warden.
@@ -42,18 +46,32 @@ pub fn launch(directory: &Path, request: LaunchRequest) -> Result<Connection, Re
     let request = ToWarden::Launch(Box::new(request));
     // Checked before anything is started: a message that cannot be sent is the caller's problem.
     super::channel::encode(&request).map_err(|error| {
-        Refusal::usage("cannot launch this command", chain(&error), "shorten its arguments or its environment")
+        Refusal::usage(
+            "cannot launch this command",
+            chain(&error),
+            "shorten its arguments or its environment",
+        )
     })?;
     let channel = greet(directory)?;
-    channel.send(&request, &[]).map_err(|error| failed(chain(&error)))?;
+    channel
+        .send(&request, &[])
+        .map_err(|error| failed(chain(&error)))?;
     match channel.receive_within::<FromWarden>(LAUNCH_LIMIT) {
         Ok((FromWarden::Launched(launched), pipes)) => {
-            let pipes = pipes.try_into().map_err(|_| failed("it sent the wrong descriptors"))?;
-            Ok(Connection { channel, launched, pipes })
+            let pipes = pipes
+                .try_into()
+                .map_err(|_| failed("it sent the wrong descriptors"))?;
+            Ok(Connection {
+                channel,
+                launched,
+                pipes,
+            })
         }
         Ok((FromWarden::Refused(refusal), _)) => Err(refusal),
         Ok((other, _)) => Err(failed(format!("unexpected message {other:?}"))),
-        Err(ChannelError::Closed) => Err(failed("it ended during the launch; what it had begun was ended with it")),
+        Err(ChannelError::Closed) => Err(failed(
+            "it ended during the launch; what it had begun was ended with it",
+        )),
         Err(error) => Err(failed(chain(&error))),
     }
 }
@@ -70,7 +88,12 @@ fn greet(directory: &Path) -> Result<Channel, Refusal> {
                 Err(Greeting::Gone) => {}
                 Err(Greeting::Refused(refusal)) => return Err(refusal),
             },
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+                ) =>
+            {
                 start(&directory)?;
             }
             Err(error) => return Err(failed(error.to_string())),
@@ -85,12 +108,20 @@ fn greet(directory: &Path) -> Result<Channel, Refusal> {
 /// The channel, and the warden's pid.
 fn connect(path: &Path) -> io::Result<(Channel, i32)> {
     use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
-    let socket = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
+    let socket = socket(
+        AddressFamily::Unix,
+        SockType::SeqPacket,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
     connect(std::os::fd::AsRawFd::as_raw_fd(&socket), &UnixAddr::new(path)?)?;
     // Only root can have made it in a directory that only root may write; looked at all the same.
     let peer = sys::seqpacket::peer(&socket)?;
     if peer.uid() != nix::unistd::geteuid().as_raw() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the warden's socket belongs to another user"));
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "the warden's socket belongs to another user",
+        ));
     }
     Ok((Channel::new(socket)?, peer.pid()))
 }
@@ -98,7 +129,8 @@ fn connect(path: &Path) -> io::Result<(Channel, i32)> {
 /// A warden in another mount namespace would open the paths of this command line elsewhere: other files by the
 /// same names.
 fn same_files(warden: i32) -> Result<(), Greeting> {
-    let namespace = |process: &str| fs::metadata(format!("/proc/{process}/ns/mnt")).map(|meta| (meta.dev(), meta.ino()));
+    let namespace =
+        |process: &str| fs::metadata(format!("/proc/{process}/ns/mnt")).map(|meta| (meta.dev(), meta.ino()));
     let refuse = |why: String| {
         Err(Greeting::Refused(Refusal::usage(
             "cannot use the running warden",
@@ -108,10 +140,14 @@ fn same_files(warden: i32) -> Result<(), Greeting> {
     };
     match (namespace("self"), namespace(&warden.to_string())) {
         (Ok(ours), Ok(theirs)) if ours == theirs => Ok(()),
-        (Ok(_), Ok(_)) => refuse("it is in another mount namespace, where the same paths are other files".to_owned()),
+        (Ok(_), Ok(_)) => {
+            refuse("it is in another mount namespace, where the same paths are other files".to_owned())
+        }
         // A warden of another pid namespace has no pid here: that is no answer of one that has just left.
         (_, Err(error)) if warden != 0 && error.kind() == io::ErrorKind::NotFound => Err(Greeting::Gone),
-        (Err(error), _) | (_, Err(error)) => refuse(format!("cannot tell whether it is in the same mount namespace: {error}")),
+        (Err(error), _) | (_, Err(error)) => refuse(format!(
+            "cannot tell whether it is in the same mount namespace: {error}"
+        )),
     }
 }
 
@@ -121,7 +157,10 @@ enum Greeting {
 }
 
 fn hello(channel: &Channel) -> Result<(), Greeting> {
-    let hello = ToWarden::Hello { link: VERSION, build: crate::BUILD.into() };
+    let hello = ToWarden::Hello {
+        link: VERSION,
+        build: crate::BUILD.into(),
+    };
     if channel.send(&hello, &[]).is_err() {
         return Err(Greeting::Gone);
     }
@@ -129,7 +168,10 @@ fn hello(channel: &Channel) -> Result<(), Greeting> {
         Ok((FromWarden::Welcome { link: VERSION, build }, _)) if build == crate::BUILD => Ok(()),
         Ok((FromWarden::Welcome { link, build }, _)) => Err(Greeting::Refused(Refusal::usage(
             "cannot use the running warden",
-            format!("it is build `{build}` with link version {link}, this program is build `{}` with link version {VERSION}", crate::BUILD),
+            format!(
+                "it is build `{build}` with link version {link}, this program is build `{}` with link version {VERSION}",
+                crate::BUILD
+            ),
             "end the sessions of the other build, or give this run a state directory of its own with `--state`",
         ))),
         Ok((FromWarden::Refused(refusal), _)) => Err(Greeting::Refused(refusal)),
@@ -142,8 +184,16 @@ fn hello(channel: &Channel) -> Result<(), Greeting> {
 /// Starts a warden and waits for its word. Another one may win; that is as good.
 fn start(directory: &Path) -> Result<(), Refusal> {
     let mut command = Command::new("/proc/self/exe");
-    command.arg("warden").arg("--state").arg(directory).env_clear().current_dir("/");
-    for variable in [crate::config::env::GUARD_AGENT_LOG, crate::config::env::GUARD_AGENT_FAULT] {
+    command
+        .arg("warden")
+        .arg("--state")
+        .arg(directory)
+        .env_clear()
+        .current_dir("/");
+    for variable in [
+        crate::config::env::GUARD_AGENT_LOG,
+        crate::config::env::GUARD_AGENT_FAULT,
+    ] {
         if let Some(value) = variable.get() {
             command.env(variable.name, value);
         }
@@ -159,7 +209,10 @@ fn start(directory: &Path) -> Result<(), Refusal> {
         .map_err(|error| failed(format!("cannot start one: {error}")))?;
     let mut word = String::new();
     if let Some(stdout) = child.stdout.take() {
-        stdout.take(64 << 10).read_to_string(&mut word).map_err(|error| failed(error.to_string()))?;
+        stdout
+            .take(64 << 10)
+            .read_to_string(&mut word)
+            .map_err(|error| failed(error.to_string()))?;
     }
     match word.trim() {
         // Another one has the directory, or clears it up. Ours ends now; nobody else fetches its status.
@@ -167,8 +220,12 @@ fn start(directory: &Path) -> Result<(), Refusal> {
         "" if word.ends_with('\n') => Ok(()),
         "" => {
             let status = child.wait().map_err(|error| failed(error.to_string()))?;
-            Err(failed(format!("the one started here ended before it was ready ({status})")))
+            Err(failed(format!(
+                "the one started here ended before it was ready ({status})"
+            )))
         }
-        text => Err(serde_json::from_str::<Refusal>(text).unwrap_or_else(|_| failed("it said something unknown"))),
+        text => {
+            Err(serde_json::from_str::<Refusal>(text).unwrap_or_else(|_| failed("it said something unknown")))
+        }
     }
 }

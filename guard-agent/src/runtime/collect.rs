@@ -111,7 +111,12 @@ impl Collector {
         if let Ok(found) = walk::follow(path)
             && found.metadata.is_dir()
         {
-            let need = Need { tree: true, exec: false, map: false, reason: reason.into() };
+            let need = Need {
+                tree: true,
+                exec: false,
+                map: false,
+                reason: reason.into(),
+            };
             self.add(&found, need);
         }
     }

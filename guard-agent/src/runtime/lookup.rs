@@ -68,7 +68,10 @@ pub(super) fn find(context: &Context<'_>, name: &OsStr, except: &[PathBuf]) -> R
     Err(match first {
         // A directory that may not be searched does not say what it holds.
         Some(Unusable::Lost(lost @ Lost::Closed { .. })) => context.refuse(
-            format!("no directory of `PATH` that can be searched has `{}`, and {lost}", name.display()),
+            format!(
+                "no directory of `PATH` that can be searched has `{}`, and {lost}",
+                name.display()
+            ),
             format!("if it lies there: {}", lost.hint()),
         ),
         Some(unusable) => refuse(context, &unusable),

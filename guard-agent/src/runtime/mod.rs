@@ -74,7 +74,7 @@ pub struct Runtime {
     pub links: Vec<Link>,
     /// Environment variables that this runtime's users rely on and that carry no secret.
     pub environment: Vec<String>,
-    /// What was left out on purpose or could not be found, for the launch record: one line each.
+    /// What was left out on purpose or could not be found, for the operator: one line each.
     #[serde(default)]
     pub notes: Vec<String>,
 }

@@ -90,9 +90,10 @@ pub(super) fn nearest(
     None
 }
 
-/// Grants a tree that a package's content names (a link, a path file), if it is a package itself.
+/// Grants a tree that a package's content names (a link, a path file), if it is a package of the same project.
 ///
-/// Whoever wrote the package chose the target, so a target without a marker stays closed.
+/// Whoever wrote the package chose the target. It must not widen its own sandbox: what lies outside the project
+/// that holds the package is opened by the operator, with a root, or not at all.
 pub(super) fn grant_named(
     context: &Context<'_>,
     target: &Found,
@@ -109,9 +110,15 @@ pub(super) fn grant_named(
         collect.keep(target);
         return None;
     }
-    let Some(package) = nearest(context, start, markers, collect) else {
+    let project = project_of(context, named_by, markers);
+    let inside = |package: &PathBuf| {
+        project
+            .as_ref()
+            .is_some_and(|project| package.starts_with(project))
+    };
+    let Some(package) = nearest(context, start, markers, collect).filter(inside) else {
         collect.note(format!(
-            "`{}` leads to `{}`, which is no package of its own and is not granted; name it by `--root` if the server needs it",
+            "`{}` leads to `{}`, which is no package of the same project and is not granted; name it by `--root` if the server needs it",
             show(named_by),
             show(&target.real)
         ));
@@ -119,4 +126,16 @@ pub(super) fn grant_named(
     };
     collect.keep(target);
     collect.optional_tree(&package, &part_of("package linked from the tree", named_by))
+}
+
+/// The project that installed a package: the directory around its `node_modules` or its virtual environment, when
+/// that is marked as a project and is not shared.
+fn project_of(context: &Context<'_>, file: &Path, markers: &[&str]) -> Option<PathBuf> {
+    let installed = file
+        .ancestors()
+        .filter(|place| place.ends_with("node_modules") || place.join("pyvenv.cfg").is_file())
+        .last()?;
+    let project = installed.parent()?;
+    let marked = markers.iter().any(|marker| project.join(marker).is_file());
+    (marked && !is_shared(context, project)).then(|| real(project))
 }

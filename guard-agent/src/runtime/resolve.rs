@@ -177,7 +177,13 @@ fn program_libraries(
 /// visible, a file that is there and may not be read is fatal to node (OpenSSL) and Python (`mimetypes`, time
 /// zones); where it is not, a server would tell another local time than the same server outside.
 fn system_data(collect: &mut Collector) {
-    for file in ["/etc/localtime", "/etc/timezone", "/etc/mime.types", "/etc/ssl/openssl.cnf", "/usr/lib/ssl/openssl.cnf"] {
+    for file in [
+        "/etc/localtime",
+        "/etc/timezone",
+        "/etc/mime.types",
+        "/etc/ssl/openssl.cnf",
+        "/usr/lib/ssl/openssl.cnf",
+    ] {
         collect.optional_file(Path::new(file), "data of the system");
     }
     collect.optional_data_tree(Path::new("/usr/share/zoneinfo"), "time zones of the system");
@@ -190,20 +196,33 @@ fn root_program(root: &Path, collect: &mut Collector) {
     if !found.metadata.is_file() {
         return;
     }
-    let Ok(elf) = File::open(&found.real).map_err(elf::BadElf::from).and_then(|file| elf::read(&file)) else {
+    let Ok(elf) = File::open(&found.real)
+        .map_err(elf::BadElf::from)
+        .and_then(|file| elf::read(&file))
+    else {
         return; // A script: its interpreter is a root of its own.
     };
-    let Some(loader) = elf.interpreter.clone() else { return };
+    let Some(loader) = elf.interpreter.clone() else {
+        return;
+    };
     match walk::follow(&loader) {
         Ok(found_loader) => collect.program(&found_loader, part_of("ELF loader", &found.real)),
-        Err(lost) => return collect.note(format!("root `{}`: its ELF loader is missing: {lost}", show(root))),
+        Err(lost) => {
+            return collect.note(format!(
+                "root `{}`: its ELF loader is missing: {lost}",
+                show(root)
+            ));
+        }
     }
     let mut libraries = Libraries::new(&loader);
     libraries.grant_cache(collect);
     let closure = libraries.closure(&found.real, Rc::new(elf), &HashSet::new(), collect);
     if !closure.missing.is_empty() {
         let missing = closure.missing.join(", ");
-        collect.note(format!("root `{}` needs libraries that are not there: {missing}", show(root)));
+        collect.note(format!(
+            "root `{}` needs libraries that are not there: {missing}",
+            show(root)
+        ));
     }
 }
 

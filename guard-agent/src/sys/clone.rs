@@ -12,7 +12,8 @@ use super::check;
 /// The namespaces every sandbox gets at birth. The cgroup namespace is entered by the
 /// sandbox's init itself: made here it would be rooted at the warden's cgroup.
 pub const SANDBOX_NAMESPACES: u64 =
-    (libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWNET | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS) as u64;
+    (libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWNET | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS)
+        as u64;
 
 /// libc's constant overflows its type.
 const CLONE_INTO_CGROUP: u64 = 1 << 33;
@@ -36,7 +37,11 @@ pub struct Image<'a> {
 }
 
 fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
-    strings.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+    strings
+        .iter()
+        .map(|text| text.as_ptr())
+        .chain([ptr::null()])
+        .collect()
 }
 
 /// Starts `image` in new `namespaces`, a member of `cgroup` from its first instruction when one is given.
@@ -45,8 +50,11 @@ pub fn spawn(namespaces: u64, cgroup: Option<BorrowedFd<'_>>, image: &Image<'_>)
     let argv = pointers(image.argv);
     let environment = pointers(image.environment);
     let empty: &CStr = c"";
-    let (program, channel, null) =
-        (image.program.as_raw_fd(), image.channel.as_raw_fd(), image.null.as_raw_fd());
+    let (program, channel, null) = (
+        image.program.as_raw_fd(),
+        image.channel.as_raw_fd(),
+        image.null.as_raw_fd(),
+    );
     // SAFETY: an all-zero clone_args is a valid value of that plain C struct.
     let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
     args.flags = namespaces | libc::CLONE_PIDFD as u64;
@@ -60,10 +68,20 @@ pub fn spawn(namespaces: u64, cgroup: Option<BorrowedFd<'_>>, image: &Image<'_>)
     // address space. It runs only raw system calls on memory prepared above (async-signal-safe, since other
     // threads of the parent may have held locks), and leaves through execveat or _exit.
     let pid = unsafe {
-        let pid = libc::syscall(libc::SYS_clone3, ptr::from_ref(&args), size_of::<libc::clone_args>());
+        let pid = libc::syscall(
+            libc::SYS_clone3,
+            ptr::from_ref(&args),
+            size_of::<libc::clone_args>(),
+        );
         if pid == 0 {
             let mut none: u64 = 0;
-            libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, ptr::from_mut(&mut none), ptr::null::<u64>(), 8);
+            libc::syscall(
+                libc::SYS_rt_sigprocmask,
+                libc::SIG_SETMASK,
+                ptr::from_mut(&mut none),
+                ptr::null::<u64>(),
+                8,
+            );
             // The channel first: it may itself sit at 0, 1 or 2 only if the parent closed those, which it never does.
             if channel == 3 {
                 libc::syscall(libc::SYS_fcntl, 3, libc::F_SETFD, 0);
@@ -92,7 +110,10 @@ pub fn spawn(namespaces: u64, cgroup: Option<BorrowedFd<'_>>, image: &Image<'_>)
     };
     // SAFETY: clone3 succeeded with CLONE_PIDFD, so the kernel stored a new descriptor here that nobody else owns.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-    Ok(Born { pid: pid as i32, pidfd })
+    Ok(Born {
+        pid: pid as i32,
+        pidfd,
+    })
 }
 
 /// What `fork` returned.

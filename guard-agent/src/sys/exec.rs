@@ -5,7 +5,11 @@ use std::{ffi::CString, io, ptr};
 /// Replaces this process. Returns only the error.
 pub fn exec(program: &CString, argv: &[CString], environment: &[CString]) -> io::Error {
     let list = |strings: &[CString]| -> Vec<*const libc::c_char> {
-        strings.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+        strings
+            .iter()
+            .map(|text| text.as_ptr())
+            .chain([ptr::null()])
+            .collect()
     };
     let (argv, environment) = (list(argv), list(environment));
     // SAFETY: the three pointers lead to NUL-terminated strings and NULL-terminated arrays owned by this frame.

@@ -1,5 +1,8 @@
 //! The only unsafe code of the agent: system calls that no library wraps.
-#![expect(unsafe_code, reason = "this is where it lives; every block says why it is sound")]
+#![expect(
+    unsafe_code,
+    reason = "this is where it lives; every block says why it is sound"
+)]
 
 pub mod bpf;
 pub mod clone;
@@ -17,5 +20,9 @@ use std::io;
 
 /// The result of a raw system call as an `io::Result`.
 fn check(result: libc::c_long) -> io::Result<libc::c_long> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
 }

@@ -40,7 +40,12 @@ pub fn clone_tree(object: impl AsFd, recursive: bool) -> io::Result<OwnedFd> {
     let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_EMPTY_PATH as u32 | recursive;
     // SAFETY: a borrowed descriptor and a static string; no memory is written.
     descriptor(unsafe {
-        libc::syscall(libc::SYS_open_tree, object.as_fd().as_raw_fd(), c"".as_ptr(), flags)
+        libc::syscall(
+            libc::SYS_open_tree,
+            object.as_fd().as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+        )
     })
 }
 
@@ -53,7 +58,12 @@ pub fn set_attributes(tree: impl AsFd, attributes: Attributes) -> io::Result<()>
         propagation: u64,
         userns_fd: u64,
     }
-    let attr = MountAttr { set: attributes.bits(), clear: 0, propagation: libc::MS_PRIVATE, userns_fd: 0 };
+    let attr = MountAttr {
+        set: attributes.bits(),
+        clear: 0,
+        propagation: libc::MS_PRIVATE,
+        userns_fd: 0,
+    };
     // SAFETY: `attr` has the kernel's layout for this size and outlives the call.
     check(unsafe {
         libc::syscall(
@@ -121,7 +131,5 @@ pub fn new_filesystem(
         )
     })?;
     // SAFETY: plain integers; the result is a new descriptor.
-    descriptor(unsafe {
-        libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1u32, attributes.bits())
-    })
+    descriptor(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1u32, attributes.bits()) })
 }

@@ -16,7 +16,8 @@ pub fn close_from(first: u32) -> io::Result<()> {
 /// Marks every descriptor from `first` on close-on-exec.
 pub fn close_on_exec_from(first: u32) -> io::Result<()> {
     // SAFETY: plain integers; no descriptor is closed now.
-    check(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) }).map(drop)
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) })
+        .map(drop)
 }
 
 /// Descriptor 3, where a parent of ours puts the channel.

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
-    os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
 };
 
 use nix::sys::socket::{
@@ -10,12 +10,20 @@ use nix::sys::socket::{
     getsockopt, recvmsg, sendmsg, setsockopt, socketpair, sockopt,
 };
 
-/// The most descriptors one datagram carries (the kernel's own limit is 253).
+/// The most descriptors one datagram carries.
 pub const MAX_DESCRIPTORS: usize = 64;
+/// The kernel's own limit (`SCM_MAX_FD`). There is room for as many: of a list that was cut off nobody would close
+/// what had arrived.
+const KERNEL_DESCRIPTORS: usize = 253;
 
 /// A connected pair, close-on-exec. `large` buffers need privilege beyond the system's limit.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (a, b) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
+    let (a, b) = socketpair(
+        AddressFamily::Unix,
+        SockType::SeqPacket,
+        None,
+        SockFlag::SOCK_CLOEXEC,
+    )?;
     Ok((a, b))
 }
 
@@ -34,7 +42,7 @@ pub fn peer(socket: &impl AsFd) -> io::Result<UnixCredentials> {
 
 /// Sends one datagram.
 pub fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let raw: Vec<RawFd> = descriptors.iter().map(|fd| fd.as_raw_fd()).collect();
+    let raw: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
     let rights = [ControlMessage::ScmRights(&raw)];
     let control: &[ControlMessage<'_>] = if raw.is_empty() { &[] } else { &rights };
     let sent = loop {
@@ -64,7 +72,7 @@ pub struct Received {
 /// Receives one datagram into `buffer`. A datagram that does not fit, or more descriptors than
 /// [`MAX_DESCRIPTORS`], is an error; nothing leaks.
 pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
-    let mut control = nix::cmsg_space!([RawFd; MAX_DESCRIPTORS]);
+    let mut control = nix::cmsg_space!([RawFd; KERNEL_DESCRIPTORS]);
     let mut slices = [IoSliceMut::new(buffer)];
     let message = loop {
         match recvmsg::<()>(
@@ -86,8 +94,36 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
             }
         }
     }
-    if message.flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC) {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "datagram larger than the protocol allows"));
+    if descriptors.len() > MAX_DESCRIPTORS
+        || message
+            .flags
+            .intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC)
+    {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "datagram larger than the protocol allows",
+        ));
     }
-    Ok(Received { length: message.bytes, descriptors })
+    Ok(Received {
+        length: message.bytes,
+        descriptors,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_descriptors_are_refused_and_closed() {
+        for count in [MAX_DESCRIPTORS + 1, KERNEL_DESCRIPTORS] {
+            let (ours, theirs) = pair().unwrap();
+            let (left, right) = pair().unwrap();
+            send(&ours, b"x", &vec![right.as_fd(); count]).unwrap();
+            drop(right);
+            receive(&theirs, &mut [0; 8]).unwrap_err();
+            // The other end reads as closed only when no copy of `right` is open any more.
+            assert_eq!(receive(&left, &mut [0; 8]).unwrap().length, 0, "{count}");
+        }
+    }
 }

@@ -15,7 +15,12 @@ struct Action {
 }
 
 fn reset(signal: libc::c_int) -> io::Result<()> {
-    let default = Action { handler: libc::SIG_DFL, flags: 0, restorer: 0, mask: 0 };
+    let default = Action {
+        handler: libc::SIG_DFL,
+        flags: 0,
+        restorer: 0,
+        mask: 0,
+    };
     // SAFETY: `default` is a live local at least as large as the kernel's structure, and all zeros, which is the
     // default action in any layout of it; nothing is written back. No handler of this process is lost: it has none.
     let result = unsafe {

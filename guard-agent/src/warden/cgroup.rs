@@ -23,13 +23,22 @@ pub enum CgroupError {
     #[error("no cgroup v2 hierarchy is mounted")]
     NoHierarchy,
     #[error("cannot {action} `{path}`")]
-    Io { action: &'static str, path: PathBuf, #[source] source: io::Error },
+    Io {
+        action: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("cgroup `{path}` still has processes after {waited_ms} ms")]
     Busy { path: PathBuf, waited_ms: u128 },
 }
 
 fn wrap<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> CgroupError + use<'a> {
-    move |source| CgroupError::Io { action, path: path.to_path_buf(), source }
+    move |source| CgroupError::Io {
+        action,
+        path: path.to_path_buf(),
+        source,
+    }
 }
 
 /// Mount points of cgroup2 filesystems in a mountinfo text, in order.
@@ -49,7 +58,7 @@ fn hierarchies(mountinfo: &str) -> Vec<PathBuf> {
 }
 
 /// mountinfo writes space, tab, newline and backslash as three octal digits.
-fn unescape(text: &str) -> String {
+pub(super) fn unescape(text: &str) -> String {
     let mut out = text.to_owned();
     for (code, plain) in [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")] {
         out = out.replace(code, plain);
@@ -70,7 +79,10 @@ pub struct Parent {
 pub fn parent_path(state: &Path) -> Result<PathBuf, CgroupError> {
     let info = Path::new("/proc/self/mountinfo");
     let text = fs::read_to_string(info).map_err(wrap("read", info))?;
-    let root = hierarchies(&text).into_iter().next().ok_or(CgroupError::NoHierarchy)?;
+    let root = hierarchies(&text)
+        .into_iter()
+        .next()
+        .ok_or(CgroupError::NoHierarchy)?;
     let name = format!("{:x}", Sha256::digest(state.as_os_str().as_encoded_bytes()));
     Ok(root.join(format!("guard-agent-{}", name.get(..8).unwrap_or(&name))))
 }
@@ -96,9 +108,14 @@ impl Parent {
         for name in &controllers {
             fs::write(&control, format!("+{name}")).map_err(wrap("enable a controller in", &control))?;
         }
-        let directory = File::open(&path).map_err(wrap("open", &path))?;
+        let directory = hold(&path).map_err(wrap("take", &path))?;
         // Depth below the hierarchy's root, which has level 0; sandboxes sit one below.
-        Ok(Self { directory, level: level_of(&path)?, controllers, path })
+        Ok(Self {
+            directory,
+            level: level_of(&path)?,
+            controllers,
+            path,
+        })
     }
 
     pub fn directory(&self) -> &File {
@@ -150,7 +167,11 @@ impl Parent {
             ("memory", "memory.max", limits.memory.to_string()),
             ("memory", "memory.oom.group", "1".into()),
             ("pids", "pids.max", (limits.pids.saturating_add(1)).to_string()),
-            ("cpu", "cpu.max", format!("{} 100000", u64::from(limits.cpu_percent) * 1000)),
+            (
+                "cpu",
+                "cpu.max",
+                format!("{} 100000", u64::from(limits.cpu_percent) * 1000),
+            ),
         ];
         if sandbox.path.join("memory.swap.max").exists() {
             wanted.push(("memory", "memory.swap.max", "0".into()));
@@ -185,11 +206,18 @@ fn level_of(path: &Path) -> Result<u32, CgroupError> {
     // kernel counts from the real root, so a namespaced host must be told apart by the id of its root cgroup (1).
     let info = Path::new("/proc/self/mountinfo");
     let text = fs::read_to_string(info).map_err(wrap("read", info))?;
-    let root = hierarchies(&text).into_iter().next().ok_or(CgroupError::NoHierarchy)?;
-    let depth = path.strip_prefix(&root).map_or(1, |rest| rest.components().count());
+    let root = hierarchies(&text)
+        .into_iter()
+        .next()
+        .ok_or(CgroupError::NoHierarchy)?;
+    let depth = path
+        .strip_prefix(&root)
+        .map_or(1, |rest| rest.components().count());
     let id = fs::metadata(&root).map_err(wrap("inspect", &root))?.ino();
     if id != 1 {
-        let source = io::Error::other(format!("it is not the root of the hierarchy (id {id}): a cgroup namespace"));
+        let source = io::Error::other(format!(
+            "it is not the root of the hierarchy (id {id}): a cgroup namespace"
+        ));
         return Err(wrap("use", &root)(source));
     }
     Ok(u32::try_from(depth).unwrap_or(u32::MAX))
@@ -223,9 +251,11 @@ impl Sandbox {
     /// `memory.events`, `pids.events`, `cpu.stat`: those that exist.
     pub fn counters(&self) -> Counters {
         let mut counters = Counters::new();
-        for (name, file) in
-            [("memory_events", "memory.events"), ("pids_events", "pids.events"), ("cpu_stat", "cpu.stat")]
-        {
+        for (name, file) in [
+            ("memory_events", "memory.events"),
+            ("pids_events", "pids.events"),
+            ("cpu_stat", "cpu.stat"),
+        ] {
             if let Ok(text) = fs::read_to_string(self.path.join(file)) {
                 let values: BTreeMap<String, u64> = text
                     .lines()
@@ -251,6 +281,23 @@ impl Sandbox {
     pub fn remove(&self) -> io::Result<()> {
         fs::remove_dir(&self.path)
     }
+}
+
+/// Opens a warden's cgroup and takes it for as long as the file is open. The lock in the state directory does not
+/// do: in another mount namespace another directory has the same path, and its warden the same cgroup.
+pub fn hold(path: &Path) -> io::Result<File> {
+    let directory = File::open(path)?;
+    let end = Instant::now() + Duration::from_secs(1);
+    // A process that a dead warden had just begun may have it a moment longer.
+    while !crate::sys::process::try_lock(&directory)? {
+        if Instant::now() > end {
+            return Err(io::Error::other(
+                "a warden in another mount namespace has it, for a state directory of the same path: use another with `--state`",
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(directory)
 }
 
 fn kill(path: &Path) -> io::Result<()> {
@@ -284,7 +331,10 @@ pub fn destroy(path: &Path, limit: Duration) -> Result<(), CgroupError> {
             }
         }
         if start.elapsed() > limit {
-            return Err(CgroupError::Busy { path: path.to_path_buf(), waited_ms: start.elapsed().as_millis() });
+            return Err(CgroupError::Busy {
+                path: path.to_path_buf(),
+                waited_ms: start.elapsed().as_millis(),
+            });
         }
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -303,7 +353,8 @@ mod tests {
         assert_eq!(hierarchies(hybrid), [PathBuf::from("/sys/fs/cgroup/unified")]);
         let v1 = "33 32 0:30 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
         assert!(hierarchies(v1).is_empty());
-        let odd = "40 32 0:39 / /mnt/a\\040b rw - cgroup2 none rw\n41 32 0:39 /sub /mnt/c rw - cgroup2 none rw\n";
+        let odd =
+            "40 32 0:39 / /mnt/a\\040b rw - cgroup2 none rw\n41 32 0:39 /sub /mnt/c rw - cgroup2 none rw\n";
         assert_eq!(hierarchies(odd), [PathBuf::from("/mnt/a b")]);
     }
 }

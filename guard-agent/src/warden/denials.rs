@@ -1,9 +1,9 @@
 //! From kernel events and seccomp notifications to records: identical denials collapse, and a sandbox has a
 //! byte budget, so that a hostile server can neither fill the disk nor silence the log.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use guard_common::event::{REASON_NETWORK_NONE, REASON_SOCKET_KIND};
+use guard_common::event::{NetOp, REASON_NETWORK_NONE, REASON_SOCKET_KIND};
 
 use super::kernel::{Endpoint, NetEvent};
 use crate::{
@@ -38,7 +38,15 @@ impl Denial {
     fn key(&self) -> String {
         format!(
             "{} {} {:?} {:?} {:?} {:?} {:?} {:?} {}",
-            self.op, self.layer, self.reason, self.family, self.address, self.port, self.path, self.detail, self.errno
+            self.op,
+            self.layer,
+            self.reason,
+            self.family,
+            self.address,
+            self.port,
+            self.path,
+            self.detail,
+            self.errno
         )
     }
 
@@ -79,13 +87,21 @@ pub(super) struct Denials {
     session: String,
     server: String,
     seen: HashMap<String, (Denial, u64)>,
+    operations: HashSet<String>,
     spent: usize,
     over: u64,
 }
 
 impl Denials {
     pub(super) fn new(session: &str, server: &str) -> Self {
-        Self { session: session.to_owned(), server: server.to_owned(), seen: HashMap::new(), spent: 0, over: 0 }
+        Self {
+            session: session.to_owned(),
+            server: server.to_owned(),
+            seen: HashMap::new(),
+            operations: HashSet::new(),
+            spent: 0,
+            over: 0,
+        }
     }
 
     /// A record to write now, for a denial not seen before.
@@ -95,11 +111,19 @@ impl Denials {
             *repeats += 1;
             return None;
         }
-        if self.seen.len() >= MAX_DISTINCT {
+        // The first of each operation is always written, or a thousand connects would buy silence for what follows.
+        // There are as many operations as the filter and the programs have names for.
+        let first = self.operations.insert(denial.op.clone());
+        if self.seen.len() >= MAX_DISTINCT && !first {
             self.over += 1;
             return None;
         }
-        let body = self.afford(denial.record(&self.session, &self.server, None), 1);
+        let kernel = denial.record(&self.session, &self.server, None);
+        let body = if first {
+            Some(Body::Kernel(Box::new(kernel)))
+        } else {
+            self.afford(kernel, 1)
+        };
         self.seen.insert(key, (denial, 0));
         body
     }
@@ -109,11 +133,16 @@ impl Denials {
         let mut due = Vec::new();
         for (denial, repeats) in self.seen.values_mut() {
             if *repeats > 0 {
-                due.push((denial.record(&self.session, &self.server, Some(*repeats)), *repeats));
+                due.push((
+                    denial.record(&self.session, &self.server, Some(*repeats)),
+                    *repeats,
+                ));
                 *repeats = 0;
             }
         }
-        due.into_iter().filter_map(|(kernel, count)| self.afford(kernel, count)).collect()
+        due.into_iter()
+            .filter_map(|(kernel, count)| self.afford(kernel, count))
+            .collect()
     }
 
     /// What went over the budget, once, at the end.
@@ -148,10 +177,13 @@ pub(super) fn of_event(event: &NetEvent) -> Denial {
         Endpoint::None => (None, None, None),
     };
     let mut detail = BTreeMap::new();
-    detail.insert("type".to_owned(), Field::Text(socket_type(event.sock_type).into()));
+    detail.insert(
+        "type".to_owned(),
+        Field::Text(socket_type(event.sock_type).into()),
+    );
     detail.insert("protocol".to_owned(), Field::Number(event.protocol.into()));
     Denial {
-        op: event.op.name().to_owned(),
+        op: operation(event.op),
         layer: Layer::CgroupBpf,
         reason: Some(reason(event.reason).to_owned()),
         family: Some(family(event.family)),
@@ -162,6 +194,17 @@ pub(super) fn of_event(event: &NetEvent) -> Denial {
         pid: event.pid,
         tid: event.tid,
         errno: event.errno.into(),
+    }
+}
+
+/// As in the contract (`docs/audit.md`): the family tells the rest.
+fn operation(op: NetOp) -> String {
+    match op {
+        NetOp::Connect4 | NetOp::Connect6 | NetOp::UnixConnect => "connect".into(),
+        NetOp::Sendmsg4 | NetOp::Sendmsg6 | NetOp::UnixSendmsg => "sendmsg".into(),
+        NetOp::Bind4 | NetOp::Bind6 => "bind".into(),
+        NetOp::SockCreate => "socket".into(),
+        NetOp::Unknown(_) => op.name().to_owned(),
     }
 }
 
@@ -216,7 +259,9 @@ pub(super) fn of_notification(notification: &Notification, denied: Denied) -> De
 /// The thread group of a waiting thread; the thread itself when that cannot be read.
 fn group_of(tid: u32) -> u32 {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
-    let group = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+    let group = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
     group.unwrap_or(tid)
 }
 
@@ -225,8 +270,9 @@ fn field(value: &serde_json::Value) -> Field {
         serde_json::Value::Bool(flag) => Field::Flag(*flag),
         serde_json::Value::Number(number) => match (number.as_u64(), number.as_i64()) {
             (Some(number), _) => Field::Number(number.into()),
-            (None, Some(number)) => i32::try_from(number)
-                .map_or_else(|_| Field::Text(number.to_string().into()), Field::Signed),
+            (None, Some(number)) => {
+                i32::try_from(number).map_or_else(|_| Field::Text(number.to_string().into()), Field::Signed)
+            }
             _ => Field::Text(number.to_string().into()),
         },
         serde_json::Value::String(text) => Field::Text(text.as_str().into()),
@@ -284,5 +330,20 @@ mod tests {
         count(denials.finish());
         assert_eq!(recorded + repeated + over, u64::from(attempts));
         assert!(over > 0 && repeated > 0 && recorded as usize <= MAX_DISTINCT);
+    }
+
+    #[test]
+    fn a_flood_of_one_kind_does_not_hide_another() {
+        let mut denials = Denials::new("s", "server");
+        for port in 0..5000 {
+            let _ = denials.add(denial(port));
+            let _ = denials.flush();
+        }
+        let other = Denial {
+            op: "ptrace".into(),
+            ..denial(1)
+        };
+        assert!(denials.add(other.clone()).is_some());
+        assert!(denials.add(other).is_none());
     }
 }

@@ -2,11 +2,13 @@
 
 pub mod cgroup;
 mod denials;
+mod ending;
 pub mod kernel;
 pub mod launch;
 mod launcher;
 pub mod reaper;
 pub mod registry;
+mod running;
 mod serve;
 mod session;
 mod start;

@@ -58,7 +58,10 @@ pub(super) fn start(program: &File, null: &File, state: &Path) -> io::Result<Sta
     let born = sys::clone::spawn(0, None, &image)?;
     let starting = Starting { born, channel };
     drop(theirs);
-    starting.channel.send(&(), &[warden.as_fd()]).map_err(io::Error::other)?;
+    starting
+        .channel
+        .send(&(), &[warden.as_fd()])
+        .map_err(io::Error::other)?;
     starting.answered()?;
     Ok(starting)
 }
@@ -78,14 +81,19 @@ impl Starting {
 
     fn answered(&self) -> io::Result<()> {
         let limit = std::time::Duration::from_secs(10);
-        let (answer, _) = self.channel.receive_within::<Result<(), String>>(limit).map_err(io::Error::other)?;
+        let (answer, _) = self
+            .channel
+            .receive_within::<Result<(), String>>(limit)
+            .map_err(io::Error::other)?;
         answer.map_err(io::Error::other)
     }
 }
 
 /// The role's whole life.
 pub fn main(arguments: &[std::ffi::OsString]) -> ExitStatus {
-    let Some(directory) = arguments.first().map(PathBuf::from) else { return ExitStatus::Usage };
+    let Some(directory) = arguments.first().map(PathBuf::from) else {
+        return ExitStatus::Usage;
+    };
     super::start::log_to(&directory.join(state::LOG));
     match run(&directory) {
         Ok(ended) => {
@@ -128,8 +136,12 @@ fn run(directory: &Path) -> io::Result<usize> {
 /// The warden's pidfd, then the links; without them when it died before it had any.
 fn prepare(channel: &Channel) -> io::Result<(OwnedFd, Vec<OwnedFd>)> {
     let ((), mut first) = channel.receive::<()>().map_err(io::Error::other)?;
-    let warden = first.pop().ok_or_else(|| io::Error::other("no pidfd of the warden"))?;
-    channel.send(&Ok::<(), String>(()), &[]).map_err(io::Error::other)?;
+    let warden = first
+        .pop()
+        .ok_or_else(|| io::Error::other("no pidfd of the warden"))?;
+    channel
+        .send(&Ok::<(), String>(()), &[])
+        .map_err(io::Error::other)?;
     let mut held = Vec::new();
     loop {
         match channel.receive::<()>() {
@@ -148,10 +160,13 @@ fn prepare(channel: &Channel) -> io::Result<(OwnedFd, Vec<OwnedFd>)> {
 fn clear_up(directory: &Path) -> io::Result<usize> {
     // The sandboxes' inits died with the warden's launcher thread; what is left is ended and recorded here.
     let lock = state::lock_file(directory)?;
-    if sys::process::try_lock(&lock)? {
-        sweep::sweep(directory, "warden: it died")
-    } else {
-        // A new warden owns the directory and sweeps itself before it serves.
-        Ok(0)
+    // A process that was just being born when the warden died has its lock for some milliseconds more.
+    for _ in 0..100 {
+        if sys::process::try_lock(&lock)? {
+            return sweep::sweep(directory, "warden: it died");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
     }
+    // A new warden owns the directory and sweeps itself before it serves.
+    Ok(0)
 }

@@ -43,7 +43,12 @@ pub fn prepare(state: &Path) -> io::Result<()> {
 pub fn write(state: &Path, entry: &Entry) -> io::Result<()> {
     let whole = file(state, &entry.session);
     let part = whole.with_extension("part");
-    let mut out = File::options().write(true).create(true).truncate(true).mode(0o600).open(&part)?;
+    let mut out = File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&part)?;
     out.write_all(&serde_json::to_vec(entry)?)?;
     fs::rename(&part, &whole)
 }

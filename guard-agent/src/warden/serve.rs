@@ -41,6 +41,9 @@ use crate::{
 /// How long a connection may take to say what it wants.
 const HELLO_LIMIT: Duration = Duration::from_secs(10);
 
+/// A launch holds two descriptors a mount, a session about ten.
+const MOST_FILES: u64 = 1 << 16;
+
 /// Events waiting for one session; what does not fit is counted.
 const SESSION_QUEUE: usize = 4096;
 
@@ -72,7 +75,11 @@ pub(super) struct Warden {
 pub fn main(args: &Args) -> ExitStatus {
     let mut ready = io::stdout();
     if let Err(error) = stand_alone() {
-        let refusal = Refusal::internal("cannot start the warden", error.to_string(), "report this with the kernel's version");
+        let refusal = Refusal::internal(
+            "cannot start the warden",
+            error.to_string(),
+            "report this with the kernel's version",
+        );
         let _ = writeln!(ready, "{}", serde_json::to_string(&refusal).unwrap_or_default());
         return refusal.exit;
     }
@@ -92,7 +99,11 @@ pub fn main(args: &Args) -> ExitStatus {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            let refusal = Refusal::internal("cannot start the warden", error.to_string(), "look at the system's limits");
+            let refusal = Refusal::internal(
+                "cannot start the warden",
+                error.to_string(),
+                "look at the system's limits",
+            );
             let _ = writeln!(ready, "{}", serde_json::to_string(&refusal).unwrap_or_default());
             return ExitStatus::Internal;
         }
@@ -116,8 +127,34 @@ fn stand_alone() -> io::Result<()> {
     // Descriptors the starter inherited from its client: whoever waits for their end would wait for ours.
     sys::process::close_from(3)?;
     nix::sys::signal::SigSet::empty().thread_set_mask()?;
+    lift_limits()?;
     // Directories of the views must be passable for the server's user, whatever the starter's mask is.
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_retain(0o022));
+    Ok(())
+}
+
+/// Limits of the starter that would end the warden, or its trails' writes, in the middle of others' sessions.
+fn lift_limits() -> io::Result<()> {
+    use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
+    for (limit, flag) in [
+        (Resource::RLIMIT_FSIZE, 'f'),
+        (Resource::RLIMIT_CPU, 't'),
+        (Resource::RLIMIT_AS, 'v'),
+        (Resource::RLIMIT_DATA, 'd'),
+    ] {
+        if getrlimit(limit)? != (RLIM_INFINITY, RLIM_INFINITY)
+            && setrlimit(limit, RLIM_INFINITY, RLIM_INFINITY).is_err()
+        {
+            return Err(io::Error::other(format!(
+                "root may not lift the limit that `ulimit -{flag}` shows; start it without that limit"
+            )));
+        }
+    }
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    let wanted = most.max(MOST_FILES);
+    if setrlimit(Resource::RLIMIT_NOFILE, wanted, wanted).is_err() {
+        setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
+    }
     Ok(())
 }
 
@@ -129,9 +166,18 @@ fn silence_stdout() {
 }
 
 async fn run(args: &Args, started: start::Started) -> io::Result<()> {
-    let start::Started { context, mut programs, reaper, listener, facts, lock } = started;
+    let start::Started {
+        context,
+        mut programs,
+        reaper,
+        listener,
+        facts,
+        lock,
+    } = started;
     let (stop, stopped) = watch::channel(None);
-    let events = programs.take_events().ok_or_else(|| io::Error::other("the ring is taken"))?;
+    let events = programs
+        .take_events()
+        .ok_or_else(|| io::Error::other("the ring is taken"))?;
     let ring = sys::ready::watch(programs.ring_fd()?, Interest::READABLE)?;
     let warden = Rc::new(Warden {
         launcher: Launcher::start(context.clone())?,
@@ -152,7 +198,11 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     let mut idle_since = Instant::now();
     let cause = loop {
-        let idle_end = if warden.busy.get() == 0 { idle_since + args.idle } else { Instant::now() + args.idle };
+        let idle_end = if warden.busy.get() == 0 {
+            idle_since + args.idle
+        } else {
+            Instant::now() + args.idle
+        };
         tokio::select! {
             accepted = accept(&listener) => {
                 match accepted {
@@ -164,8 +214,13 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
                 }
             }
             ready = ring.readable() => {
-                ready?.clear_ready();
-                warden.drain_events().await;
+                let mut ready = ready?;
+                if warden.drain_events().await {
+                    // As fast as it is read it is filled: others go first.
+                    tokio::task::yield_now().await;
+                } else {
+                    ready.clear_ready();
+                }
             }
             _ = reaper_fd.readable() => break "reaper: it died",
             _ = terminate.recv() => break "warden: it was told to end",
@@ -180,7 +235,10 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
         tracing::warn!(cause, "ending all sessions");
         let _ = stop.send(Some(cause));
         while warden.busy.get() > 0 {
-            if timeout(Duration::from_secs(10), warden.idle.notified()).await.is_err() {
+            if timeout(Duration::from_secs(10), warden.idle.notified())
+                .await
+                .is_err()
+            {
                 tracing::error!(sessions = warden.busy.get(), "sessions did not end in time");
                 break;
             }
@@ -233,17 +291,35 @@ async fn converse(warden: &Rc<Warden>, socket: OwnedFd) -> Result<(), ChannelErr
         return Ok(());
     }
     let mut link = AsyncLink::new(socket).map_err(ChannelError::Receive)?;
-    let (hello, _) = timeout(HELLO_LIMIT, link.receive::<ToWarden>()).await.map_err(|_| ChannelError::Timeout)??;
+    let (hello, _) = timeout(HELLO_LIMIT, link.receive::<ToWarden>())
+        .await
+        .map_err(|_| ChannelError::Timeout)??;
     let ToWarden::Hello { link: version, build } = hello else {
-        return link.send(&refuse_protocol("the first message is not a hello"), &[]).await;
+        return link
+            .send(&refuse_protocol("the first message is not a hello"), &[])
+            .await;
     };
     if (version, build.as_str()) != (VERSION, crate::BUILD) {
         return link.send(&other_build(version, &build), &[]).await;
     }
-    link.send(&FromWarden::Welcome { link: VERSION, build: crate::BUILD.into() }, &[]).await?;
-    let (launch, _) = timeout(HELLO_LIMIT, link.receive::<ToWarden>()).await.map_err(|_| ChannelError::Timeout)??;
+    link.send(
+        &FromWarden::Welcome {
+            link: VERSION,
+            build: crate::BUILD.into(),
+        },
+        &[],
+    )
+    .await?;
+    let (launch, _) = timeout(HELLO_LIMIT, link.receive::<ToWarden>())
+        .await
+        .map_err(|_| ChannelError::Timeout)??;
     let ToWarden::Launch(request) = launch else {
-        return link.send(&refuse_protocol("the second message is not a launch request"), &[]).await;
+        return link
+            .send(
+                &refuse_protocol("the second message is not a launch request"),
+                &[],
+            )
+            .await;
     };
     match session::run(warden, &mut link, *request).await {
         Ok(exited) => link.send(&FromWarden::Exited(exited), &[]).await,
@@ -255,7 +331,11 @@ async fn converse(warden: &Rc<Warden>, socket: OwnedFd) -> Result<(), ChannelErr
 }
 
 fn refuse_protocol(why: &str) -> FromWarden {
-    FromWarden::Refused(Refusal::internal("cannot talk with this client", why, "use one build of guard-agent throughout"))
+    FromWarden::Refused(Refusal::internal(
+        "cannot talk with this client",
+        why,
+        "use one build of guard-agent throughout",
+    ))
 }
 
 fn other_build(version: u32, build: &str) -> FromWarden {
@@ -283,18 +363,26 @@ impl Warden {
         self.overflow.borrow_mut().remove(&cgroup).unwrap_or(0)
     }
 
-    /// Takes everything out of the ring, and says what it had no room for.
-    pub(super) async fn drain_events(&self) {
-        self.take_events();
-        let lost = self.programs.borrow().counters().map_or(0, |counters| counters.lost);
+    /// Takes out of the ring what it held when this began, and says what it had no room for. `true`: there is more
+    /// by now. It ends even when sandboxes fill the ring as fast as it is emptied.
+    pub(super) async fn drain_events(&self) -> bool {
+        let more = self.take_events();
+        let lost = self
+            .programs
+            .borrow()
+            .counters()
+            .map_or(0, |counters| counters.lost);
         let news = lost.saturating_sub(self.lost_reported.get());
         if news > 0 {
             self.lost_reported.set(lost);
-            self.trails.broadcast(&Body::Gap(Gap::counted(None, GapKind::RingFull, news))).await;
+            self.trails
+                .broadcast(&Body::Gap(Gap::counted(None, GapKind::RingFull, news)))
+                .await;
         }
+        more
     }
 
-    fn take_events(&self) {
+    fn take_events(&self) -> bool {
         let routes = self.routes.borrow();
         let mut events = self.events.borrow_mut();
         let mut deliver = |event: NetEvent| match routes.get(&event.cgroup_id) {
@@ -306,6 +394,6 @@ impl Warden {
             }
             None => tracing::warn!(?event, "an event of no live sandbox"),
         };
-        while events.drain(&mut deliver).more {}
+        events.drain(&mut deliver).more
     }
 }

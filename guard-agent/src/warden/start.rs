@@ -3,10 +3,7 @@
 use std::{
     fs::{self, File},
     io,
-    os::{
-        fd::OwnedFd,
-        unix::fs::PermissionsExt as _,
-    },
+    os::{fd::OwnedFd, unix::fs::PermissionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -37,9 +34,16 @@ pub(super) struct Started {
 /// Log lines of a background role: appended to a file of the state directory.
 pub(super) fn log_to(path: &Path) {
     use tracing_subscriber::EnvFilter;
-    let Ok(file) = File::options().append(true).create(true).open(path) else { return };
-    let filter = EnvFilter::try_from_env(crate::config::env::GUARD_AGENT_LOG.name).unwrap_or_else(|_| EnvFilter::new("info"));
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(Arc::new(file)).try_init();
+    let Ok(file) = File::options().append(true).create(true).open(path) else {
+        return;
+    };
+    let filter = EnvFilter::try_from_env(crate::config::env::GUARD_AGENT_LOG.name)
+        .unwrap_or_else(|_| EnvFilter::new("info"));
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        .with_writer(Arc::new(file))
+        .try_init();
 }
 
 fn failed(step: &str, cause: impl std::fmt::Display) -> Refusal {
@@ -51,21 +55,29 @@ fn failed(step: &str, cause: impl std::fmt::Display) -> Refusal {
 }
 
 fn step<T>(name: &'static str, work: impl FnOnce() -> io::Result<T>) -> Result<T, Refusal> {
-    fault::point(name).and_then(|()| work()).map_err(|error| failed(name, error))
+    fault::point(name)
+        .and_then(|()| work())
+        .map_err(|error| failed(name, error))
 }
 
 /// `Ok(None)`: another warden has the directory.
 pub(super) fn start(directory: &Path) -> Result<Option<Started>, Refusal> {
     let directory = state::prepare(directory)?;
-    let Some(lock) = step("warden.lock", || state::try_own(&directory))? else { return Ok(None) };
+    let Some(lock) = step("warden.lock", || state::try_own(&directory))? else {
+        return Ok(None);
+    };
     log_to(&directory.join(state::LOG));
     kernel_ready()?;
-    let swept = step("warden.sweep", || sweep::sweep(&directory, "warden: it died; swept by the next one"))?;
+    let swept = step("warden.sweep", || {
+        sweep::sweep(&directory, "warden: it died; swept by the next one")
+    })?;
     if swept > 0 {
         tracing::warn!(swept, "ended sandboxes that an earlier warden left");
     }
     let program = step("warden.program", || File::open("/proc/self/exe"))?;
-    let null = step("warden.null", || File::options().read(true).write(true).open("/dev/null"))?;
+    let null = step("warden.null", || {
+        File::options().read(true).write(true).open("/dev/null")
+    })?;
     // Before there is anything to clear up. It does so too when a later step fails and this process ends.
     let reaper = step("warden.reaper", || reaper::start(&program, &null, &directory))?;
     step("warden.cgroup", || Ok(()))?;
@@ -89,13 +101,14 @@ fn rest(
     (program, null, lock): (File, File, File),
 ) -> Result<Started, Refusal> {
     step("warden.programs", || Ok(()))?;
-    let programs = Programs::load_and_attach(parent.directory(), parent.sandbox_level()).map_err(|error| {
-        Refusal::not_enforced(
-            "cannot load the network programs",
-            chain(&error),
-            "run on a kernel with cgroup BPF (5.10 or later), as root with CAP_BPF and CAP_NET_ADMIN",
-        )
-    })?;
+    let programs =
+        Programs::load_and_attach(parent.directory(), parent.sandbox_level()).map_err(|error| {
+            Refusal::not_enforced(
+                "cannot load the network programs",
+                chain(&error),
+                "run on a kernel with cgroup BPF (5.10 or later), as root with CAP_BPF and CAP_NET_ADMIN",
+            )
+        })?;
     let unix_hooks_missing = programs.unix_hooks().err();
     let reaper = step("warden.links", || reaper.hold(&programs.link_fds()?))?;
     let listener = step("warden.socket", || listen(&directory.join(state::SOCKET)))?;
@@ -114,7 +127,14 @@ fn rest(
         parent,
         unix_hooks: facts.unix_hooks_missing.is_none(),
     };
-    Ok(Started { context: Arc::new(context), programs, reaper, listener, facts, lock })
+    Ok(Started {
+        context: Arc::new(context),
+        programs,
+        reaper,
+        listener,
+        facts,
+        lock,
+    })
 }
 
 fn kernel_ready() -> Result<(), Refusal> {

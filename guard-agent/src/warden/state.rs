@@ -52,13 +52,18 @@ pub fn prepare(state: &Path) -> Result<PathBuf, Refusal> {
         return Err(refuse(state, format!("it belongs to uid {}", meta.uid())));
     }
     if meta.mode() & 0o022 != 0 {
-        return Err(refuse(state, format!("others may write it (mode {:04o})", meta.mode() & 0o7777)));
+        return Err(refuse(
+            state,
+            format!("others may write it (mode {:04o})", meta.mode() & 0o7777),
+        ));
     }
     let real = fs::canonicalize(state).map_err(failed)?;
     if real.as_os_str().len() + 1 + SOCKET.len() > MAX_SOCKET_PATH {
         return Err(Refusal::usage(
             format!("cannot use state directory `{}`", shown(state)),
-            format!("with `/{SOCKET}` its path is longer than the {MAX_SOCKET_PATH} bytes a socket's may have"),
+            format!(
+                "with `/{SOCKET}` its path is longer than the {MAX_SOCKET_PATH} bytes a socket's may have"
+            ),
             "name one with a shorter path with `--state`",
         ));
     }
@@ -76,7 +81,13 @@ pub fn scaffold(state: &Path) -> PathBuf {
 
 /// The lock file, open and not inherited. Whoever holds its lock owns the directory.
 pub fn lock_file(state: &Path) -> io::Result<File> {
-    File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(state.join(LOCK))
+    File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(state.join(LOCK))
 }
 
 /// `None` when another warden (or a reaper at work) has it.

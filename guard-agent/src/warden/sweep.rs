@@ -21,6 +21,11 @@ pub fn sweep(state: &Path, cause: &str) -> io::Result<usize> {
     if parent.as_ref().is_some_and(|parent| parent.exists()) {
         fault::point("sweep.kill")?;
     }
+    let held = parent
+        .as_ref()
+        .filter(|parent| parent.exists())
+        .map(|parent| cgroup::hold(parent))
+        .transpose()?;
     // Every cgroup below ours, whether or not its entry survived.
     if let Some(parent) = &parent
         && let Ok(listing) = fs::read_dir(parent)
@@ -41,12 +46,15 @@ pub fn sweep(state: &Path, cause: &str) -> io::Result<usize> {
             _ => {}
         }
     }
+    drop(held);
     let entries = registry::entries(state)?;
     for entry in &entries {
         match record(entry, cause) {
             Ok(()) => registry::remove(state, &entry.session)?,
             // The entry stays: the next warden tries again.
-            Err(error) => tracing::error!(session = entry.session, %error, "cannot record the end of a session"),
+            Err(error) => {
+                tracing::error!(session = entry.session, %error, "cannot record the end of a session");
+            }
         }
     }
     Ok(entries.len())
@@ -57,8 +65,7 @@ fn record(entry: &registry::Entry, cause: &str) -> Result<(), String> {
         return Ok(());
     }
     fault::point("sweep.record").map_err(|error| error.to_string())?;
-    let mut trail =
-        Trail::open(entry.audit.as_path(), Options::default()).map_err(|error| chain(&error))?;
+    let mut trail = Trail::open(entry.audit.as_path(), Options::default()).map_err(|error| chain(&error))?;
     let now = jiff::Timestamp::now().as_microsecond();
     let exit = Exit {
         session: entry.session.clone(),
@@ -66,7 +73,9 @@ fn record(entry: &registry::Entry, cause: &str) -> Result<(), String> {
         reason: "killed".into(),
         code: None,
         signal: Some(libc::SIGKILL),
-        duration_us: u64::try_from(now.saturating_sub(entry.started_us)).unwrap_or(0).into(),
+        duration_us: u64::try_from(now.saturating_sub(entry.started_us))
+            .unwrap_or(0)
+            .into(),
         resources: None,
         stderr_tail: None,
         cause: Some(cause.to_owned()),
@@ -74,7 +83,9 @@ fn record(entry: &registry::Entry, cause: &str) -> Result<(), String> {
     let gap = Gap::unknown(Some(entry.session.clone()), GapKind::WardenDied);
     for body in [Body::Gap(gap), Body::Exit(Box::new(exit))] {
         let durability = body.durability();
-        trail.append(&body, Origin::Warden, durability).map_err(|error| chain(&error))?;
+        trail
+            .append(&body, Origin::Warden, durability)
+            .map_err(|error| chain(&error))?;
     }
     trail.close().map_err(|error| chain(&error))
 }

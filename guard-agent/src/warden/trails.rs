@@ -60,12 +60,18 @@ impl Trails {
             }
         }
         let path = directory.to_path_buf();
-        let opened =
-            tokio::task::spawn_blocking(move || Trail::open(&path, Options::default()).and_then(AuditHandle::spawn))
-                .await
-                .map_err(|error| super::launch::step_failed("launch.audit", error))?;
+        let opened = tokio::task::spawn_blocking(move || {
+            Trail::open(&path, Options::default()).and_then(AuditHandle::spawn)
+        })
+        .await
+        .map_err(|error| super::launch::step_failed("launch.audit", error))?;
         let handle = opened.map_err(|error| error.refusal())?;
-        let open = Open { handle: handle.clone(), users: 1, generation: 0, identity: identity(directory) };
+        let open = Open {
+            handle: handle.clone(),
+            users: 1,
+            generation: 0,
+            identity: identity(directory),
+        };
         all.insert(directory.to_path_buf(), open);
         Ok(handle)
     }
@@ -74,7 +80,9 @@ impl Trails {
     pub(super) async fn release(warden: &Rc<Warden>, directory: &Path) {
         let generation = {
             let mut all = warden.trails.open.lock().await;
-            let Some(open) = all.get_mut(directory) else { return };
+            let Some(open) = all.get_mut(directory) else {
+                return;
+            };
             open.users -= 1;
             if open.users > 0 {
                 return;
@@ -85,7 +93,9 @@ impl Trails {
         tokio::task::spawn_local(async move {
             sleep(LINGER).await;
             let mut all = warden.trails.open.lock().await;
-            let unused = all.get(&directory).is_some_and(|open| open.users == 0 && open.generation == generation);
+            let unused = all
+                .get(&directory)
+                .is_some_and(|open| open.users == 0 && open.generation == generation);
             if unused && let Some(open) = all.remove(&directory) {
                 close(&directory, open).await;
             }

@@ -44,7 +44,10 @@ fn writable_by_others() -> Result<()> {
     let stage = Stage::new("audit-open")?;
     let place = stage.directory("place")?;
     fs::set_permissions(&place, fs::Permissions::from_mode(0o777))?;
-    let fix = format!("run `chmod go-w {}`, or name another with `--audit`", text(&place));
+    let fix = format!(
+        "run `chmod go-w {}`, or name another with `--audit`",
+        text(&place)
+    );
     refused(&stage, &place, "others may write it (mode 777)", &fix)?;
     ensure!(fs::read_dir(&place)?.next().is_none(), "something was made in it");
     Ok(())
@@ -69,8 +72,15 @@ fn read_only() -> Result<()> {
     let place = stage.directory("place")?;
     let setup = format!("mount -t tmpfs -o ro,mode=700 none {}", text(&place));
     let run = run(&stage, &place).around(with_mounts(&setup));
-    let why = format!("cannot open lock `{}/lock`: Read-only file system (os error 30)", text(&place));
-    stage.refused(&run, Status::Usage, [WHAT, &why, "name a directory you may write with `--audit`"])
+    let why = format!(
+        "cannot open lock `{}/lock`: Read-only file system (os error 30)",
+        text(&place)
+    );
+    stage.refused(
+        &run,
+        Status::Usage,
+        [WHAT, &why, "name a directory you may write with `--audit`"],
+    )
 }
 
 /// Every size that is too small for the start of a trail or for the launch record: whichever write fails, the
@@ -81,8 +91,14 @@ fn full_before_the_launch() -> Result<()> {
     let place = stage.directory("place")?;
     let mut refusals = 0;
     for pages in 1..12 {
-        let setup = format!("mount -t tmpfs -o size={}k,mode=700 none {}", pages * 4, text(&place));
-        let finished = run(&stage, &place).around(with_mounts(&setup)).run("", PATIENCE)?;
+        let setup = format!(
+            "mount -t tmpfs -o size={}k,mode=700 none {}",
+            pages * 4,
+            text(&place)
+        );
+        let finished = run(&stage, &place)
+            .around(with_mounts(&setup))
+            .run("", PATIENCE)?;
         if finished.status.success() {
             ensure!(stage.marker().exists(), "nothing ran: {}", finished.stderr);
             break;
@@ -98,7 +114,14 @@ fn full_before_the_launch() -> Result<()> {
             "with {pages} pages: {}",
             finished.stderr
         );
-        stage.ended(&finished, Status::Internal)?;
+        ensure!(
+            finished.status.code() == Some(Status::Internal as i32),
+            "{}",
+            finished.status
+        );
+        ensure!(finished.stdout.is_empty(), "{}", finished.stdout);
+        ensure!(!stage.marker().exists(), "the server was started");
+        stage.no_sandbox()?;
     }
     ensure!((2..11).contains(&refusals), "{refusals} sizes were too small");
     Ok(())

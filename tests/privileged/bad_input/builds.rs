@@ -19,7 +19,8 @@ use guard_tests::{
 use socket2::{Domain, SockAddr, Socket, Type};
 
 const WHAT: &str = "cannot use the running warden";
-const FIX: &str = "end the sessions of the other build, or give this run a state directory of its own with `--state`";
+const FIX: &str =
+    "end the sessions of the other build, or give this run a state directory of its own with `--state`";
 const LIMIT: Duration = Duration::from_secs(20);
 
 fn seqpacket() -> Result<Socket> {
@@ -36,10 +37,20 @@ fn pretend(path: &Path, build: &str, link: u32) -> Result<JoinHandle<Result<Opti
     Ok(std::thread::spawn(move || {
         let (client, _) = listener.accept()?;
         let channel = Channel::new(client.into())?;
-        let (ToWarden::Hello { link: theirs, build: named }, _) = channel.receive_within(LIMIT)? else {
+        let (
+            ToWarden::Hello {
+                link: theirs,
+                build: named,
+            },
+            _,
+        ) = channel.receive_within(LIMIT)?
+        else {
             bail!("the client did not greet first");
         };
-        ensure!(theirs == VERSION && named == BUILD, "the client is {named} {theirs}");
+        ensure!(
+            theirs == VERSION && named == BUILD,
+            "the client is {named} {theirs}"
+        );
         channel.send(&FromWarden::Welcome { link, build }, &[])?;
         Ok(channel.receive_within(LIMIT).ok().map(|(message, _)| message))
     }))
@@ -55,7 +66,9 @@ fn the_warden_is_another_build() -> Result<()> {
             "it is build `{build}` with link version {link}, this program is build `{BUILD}` with link version {VERSION}"
         );
         stage.refused(&stage.run(), Status::Usage, [WHAT, &why, FIX])?;
-        let Ok(sent) = warden.join() else { bail!("the warden panicked") };
+        let Ok(sent) = warden.join() else {
+            bail!("the warden panicked")
+        };
         ensure!(sent?.is_none(), "it was asked to launch all the same");
     }
     Ok(())
@@ -75,7 +88,10 @@ fn the_client_is_another_build() -> Result<()> {
     let stage = Stage::new("other-client")?;
     let mut inside = Inside::start(stage.plain())?;
     for (link, build) in [(VERSION, "0.0.1-other"), (VERSION + 1, BUILD)] {
-        let hello = ToWarden::Hello { link, build: build.into() };
+        let hello = ToWarden::Hello {
+            link,
+            build: build.into(),
+        };
         let FromWarden::Refused(refusal) = greet(&stage.bench.state(), &hello)? else {
             bail!("not refused");
         };
@@ -86,7 +102,10 @@ fn the_client_is_another_build() -> Result<()> {
         );
         ensure!(refusal.why == why, "{refusal}");
     }
-    let hello = ToWarden::Hello { link: VERSION, build: BUILD.into() };
+    let hello = ToWarden::Hello {
+        link: VERSION,
+        build: BUILD.into(),
+    };
     let welcome = greet(&stage.bench.state(), &hello)?;
     ensure!(matches!(welcome, FromWarden::Welcome { .. }), "{welcome:?}");
     // Whose session was there is not disturbed.
@@ -109,7 +128,11 @@ fn the_warden_sees_other_files() -> Result<()> {
          fix: give this run a state directory of its own with `--state`, or start it where the warden was started\n"
     );
     ensure!(finished.stderr == told, "{}", finished.stderr);
-    ensure!(finished.status.code() == Some(Status::Usage as i32), "{}", finished.status);
+    ensure!(
+        finished.status.code() == Some(Status::Usage as i32),
+        "{}",
+        finished.status
+    );
     inside.gives(&format!("os.listdir({})", py(&mark)), Vec::<String>::new())?;
     inside.end()?;
     stage.no_session()?;
@@ -120,10 +143,21 @@ fn the_warden_sees_other_files() -> Result<()> {
         .outer_env("GUARD_AGENT_IDLE_MS", "100")
         .root(&mark, "rw")
         .command(stage.touch())
-        .around(with_mounts(&format!("{setup}; touch {0}/seen; ls {0} >&2", mark.display())));
+        .around(with_mounts(&format!(
+            "{setup}; touch {0}/seen; ls {0} >&2",
+            mark.display()
+        )));
     let finished = own.run("", PATIENCE)?;
     ensure!(finished.status.success(), "{}", finished.stderr);
-    finished.stderr.lines().next().filter(|line| *line == "seen").context("the mount is not there")?;
-    ensure!(!stage.marker().exists(), "it was made in the other mount namespace");
+    finished
+        .stderr
+        .lines()
+        .next()
+        .filter(|line| *line == "seen")
+        .context("the mount is not there")?;
+    ensure!(
+        !stage.marker().exists(),
+        "it was made in the other mount namespace"
+    );
     Ok(())
 }

@@ -10,7 +10,12 @@ const HELP: &str = "add `--help` to the command to see what it takes";
 const OTHER_ACCOUNT: &str = "name another account, or use `dynamic` for a uid of its own";
 
 /// Refused before anything of ours was made.
-fn refused_early(stage: &Stage, run: &guard_tests::agent::AgentBuilder, status: Status, words: [&str; 3]) -> Result<()> {
+fn refused_early(
+    stage: &Stage,
+    run: &guard_tests::agent::AgentBuilder,
+    status: Status,
+    words: [&str; 3],
+) -> Result<()> {
     stage.refused(run, status, words)?;
     ensure!(!stage.bench.state().exists(), "a state directory was made");
     ensure!(!stage.bench.audit().exists(), "an audit directory was made");
@@ -31,8 +36,16 @@ fn unknown_flag() -> Result<()> {
 fn unknown_values() -> Result<()> {
     let stage = Stage::new("values")?;
     for (flag, value, why) in [
-        ("--view", "other", "invalid value `other` for `--view <VIEW>` [possible values: private, host]"),
-        ("--tier", "T9", "invalid value `T9` for `--tier <TIER>` [possible values: T1, T2, T3]"),
+        (
+            "--view",
+            "other",
+            "invalid value `other` for `--view <VIEW>` [possible values: private, host]",
+        ),
+        (
+            "--tier",
+            "T9",
+            "invalid value `T9` for `--tier <TIER>` [possible values: T1, T2, T3]",
+        ),
         (
             "--runtime",
             "perl",
@@ -85,7 +98,12 @@ fn tiers_this_build_has_not() -> Result<()> {
         ("T3", "the tier without privilege is not in this build"),
     ] {
         let what = format!("cannot enforce at tier {tier}");
-        refused_early(&stage, &stage.run().option("--tier", tier), Status::NotEnforced, [&what, why, fix])?;
+        refused_early(
+            &stage,
+            &stage.run().option("--tier", tier),
+            Status::NotEnforced,
+            [&what, why, fix],
+        )?;
     }
     Ok(())
 }
@@ -107,7 +125,12 @@ fn commands_that_are_none() -> Result<()> {
     let (plain, place) = (stage.path("plain"), stage.directory("place")?);
     fs::write(&plain, "#!/bin/sh\n")?;
     let missing = stage.path("missing");
-    let run = |command: &str| stage.plain().outer_env("PATH", "/usr/bin:/bin").command([command]);
+    let run = |command: &str| {
+        stage
+            .plain()
+            .outer_env("PATH", "/usr/bin:/bin")
+            .command([command])
+    };
 
     let told = "`no-such-command` is in no directory of `PATH` (/usr/bin:/bin)";
     let words = [
@@ -146,7 +169,11 @@ fn a_closed_directory_of_path() -> Result<()> {
     let closed = stage.directory("closed")?;
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o700))?;
     let path = format!("{}:/usr/bin", text(&closed));
-    let run = stage.plain().user(USER).outer_env("PATH", &path).command(["no-such-command"]);
+    let run = stage
+        .plain()
+        .user(USER)
+        .outer_env("PATH", &path)
+        .command(["no-such-command"]);
     let why = format!(
         "no directory of `PATH` that can be searched has `no-such-command`, and component `{}` is mode 0700 of uid 0, so uid 5 cannot pass it",
         text(&closed)
@@ -155,13 +182,23 @@ fn a_closed_directory_of_path() -> Result<()> {
         "if it lies there: name a user that can with `--user`, install it where uid 5 can reach it (`/opt`, `/usr/local`), or open `{}` to it",
         text(&closed)
     );
-    refused_early(&stage, &run, Status::Usage, ["cannot start `no-such-command`", &why, &fix])?;
-    let works = stage.run().user(USER).outer_env("PATH", &path).command([
-        "touch".into(),
-        stage.marker().into_os_string(),
-    ]);
+    refused_early(
+        &stage,
+        &run,
+        Status::Usage,
+        ["cannot start `no-such-command`", &why, &fix],
+    )?;
+    let works = stage
+        .run()
+        .user(USER)
+        .outer_env("PATH", &path)
+        .command(["touch".into(), stage.marker().into_os_string()]);
     let finished = works.run("", PATIENCE)?;
-    ensure!(finished.status.success() && stage.marker().exists(), "{}", finished.stderr);
+    ensure!(
+        finished.status.success() && stage.marker().exists(),
+        "{}",
+        finished.stderr
+    );
     Ok(())
 }
 
@@ -174,7 +211,11 @@ fn too_many_arguments() -> Result<()> {
     command.extend([(); 3].map(|()| (&long).into()));
     let finished = stage.run().command(command).run("", PATIENCE)?;
     let mut lines = finished.stderr.lines();
-    ensure!(lines.next() == Some("error: cannot launch this command"), "{}", finished.stderr);
+    ensure!(
+        lines.next() == Some("error: cannot launch this command"),
+        "{}",
+        finished.stderr
+    );
     let why = lines.next().unwrap_or_default();
     ensure!(
         why.starts_with("  why: message of ") && why.ends_with(" bytes is larger than the 262144 allowed"),
@@ -191,7 +232,11 @@ fn too_many_arguments() -> Result<()> {
     command.push(format!("{}/{}", text(&stage.path("mark")), "b/".repeat(50_000)).into());
     let finished = stage.run().command(command).run("", PATIENCE)?;
     // `touch` refuses the second name; that it could shows that 100 KB passed.
-    ensure!(finished.stderr.contains("File name too long"), "{}", finished.stderr);
+    ensure!(
+        finished.stderr.contains("File name too long"),
+        "{}",
+        finished.stderr
+    );
     ensure!(stage.marker().exists(), "the first name was not touched");
     Ok(())
 }

@@ -15,14 +15,24 @@ pub(crate) fn as_user(stage: &Stage, run: AgentBuilder) -> Result<AgentBuilder> 
     if !copy.exists() {
         fs::copy(programs::agent()?, &copy).context("failed to copy the agent")?;
     }
-    let around = ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", "--no-new-privs"];
+    let around = [
+        "setpriv",
+        "--reuid",
+        USER,
+        "--regid",
+        USER,
+        "--clear-groups",
+        "--no-new-privs",
+    ];
     Ok(run.around(around).program(&copy))
 }
 
 #[test]
 fn no_type_information() -> Result<()> {
     let stage = Stage::new("btf")?;
-    let run = stage.run().around(with_mounts("mount -t tmpfs none /sys/kernel/btf"));
+    let run = stage
+        .run()
+        .around(with_mounts("mount -t tmpfs none /sys/kernel/btf"));
     let words = [
         "cannot enforce network rights",
         "this kernel shows no type information (`/sys/kernel/btf/vmlinux`)",
@@ -53,15 +63,22 @@ fn hidden_or_fixed_cgroup_hierarchy() -> Result<()> {
     let run = stage.run().around(with_mounts(&hidden));
     let finished = run.run("", PATIENCE)?;
     ensure!(
-        finished.stderr.starts_with(&format!("error: {NO_CGROUP}\n  why: "))
+        finished
+            .stderr
+            .starts_with(&format!("error: {NO_CGROUP}\n  why: "))
             && finished.stderr.ends_with(&format!("\n  fix: {MOUNT_CGROUP}\n")),
         "{}",
         finished.stderr
     );
     ensure!(finished.stderr.lines().count() == 3, "{}", finished.stderr);
     stage.ended(&finished, Status::NotEnforced)?;
-    let run = stage.run().around(with_mounts(&format!("mount -o remount,bind,ro {}", text(top))));
-    let why = format!("cannot create `{}`: Read-only file system (os error 30)", text(&place));
+    let run = stage
+        .run()
+        .around(with_mounts(&format!("mount -o remount,bind,ro {}", text(top))));
+    let why = format!(
+        "cannot create `{}`: Read-only file system (os error 30)",
+        text(&place)
+    );
     stage.refused(&run, Status::NotEnforced, [NO_CGROUP, &why, MOUNT_CGROUP])
 }
 
@@ -105,7 +122,10 @@ fn root_without_its_rights() -> Result<()> {
         stage.refused(&without(capability), Status::NotEnforced, words)?;
     }
     // CAP_SYS_ADMIN includes what CAP_BPF is for; what we do not list we do not need.
-    let around = ["setpriv", "--bounding-set=-bpf,-perfmon,-kill,-chown,-fowner,-sys_chroot,-sys_resource,-dac_read_search"];
+    let around = [
+        "setpriv",
+        "--bounding-set=-bpf,-perfmon,-kill,-chown,-fowner,-sys_chroot,-sys_resource,-dac_read_search",
+    ];
     let finished = stage.run().around(around).run("", PATIENCE)?;
     ensure!(
         finished.status.success() && stage.marker().exists(),
@@ -119,7 +139,9 @@ fn root_without_its_rights() -> Result<()> {
 #[test]
 fn root_of_a_user_namespace() -> Result<()> {
     let stage = Stage::new("userns")?;
-    let run = stage.run().around(["unshare", "--user", "--map-root-user", "--mount"]);
+    let run = stage
+        .run()
+        .around(["unshare", "--user", "--map-root-user", "--mount"]);
     let words = [
         "cannot contain `touch`",
         "this root is root of a user namespace only, and the kernel gives that no cgroups and eBPF programs",
@@ -144,7 +166,11 @@ fn no_landlock() -> Result<()> {
         finished.stderr
     );
     let why = "  why: landlock: landlock is not available: the kernel was built without it";
-    ensure!(lines.next().is_some_and(|line| line.starts_with(why)), "{}", finished.stderr);
+    ensure!(
+        lines.next().is_some_and(|line| line.starts_with(why)),
+        "{}",
+        finished.stderr
+    );
     let fix = "  fix: change the kernel or drop `fs` from `require`; `--allow-unenforced` launches without it, and records that";
     ensure!(lines.eq([fix]), "{}", finished.stderr);
     stage.ended(&finished, Status::NotEnforced)
@@ -165,13 +191,20 @@ fn no_landlock_and_allowed() -> Result<()> {
         ensure!(finished.stderr.contains(&told), "not told: {}", finished.stderr);
     }
     let records = stage.bench.records()?;
-    let launch = records.iter().find(|record| record.kind == "launch").context("no launch record")?;
+    let launch = records
+        .iter()
+        .find(|record| record.kind == "launch")
+        .context("no launch record")?;
     let body = &launch.body;
     ensure!(body["allow_unenforced"] == true, "{body}");
     ensure!(body["landlock_abi"] == 0, "{body}");
-    let layers = body["enforcement"]["fs"]["layers"].as_array().context("no layers")?;
+    let layers = body["enforcement"]["fs"]["layers"]
+        .as_array()
+        .context("no layers")?;
     ensure!(!layers.iter().any(|layer| layer == "landlock"), "{body}");
-    let missing = body["enforcement"]["fs"]["missing"].as_array().context("nothing missing")?;
+    let missing = body["enforcement"]["fs"]["missing"]
+        .as_array()
+        .context("nothing missing")?;
     ensure!(missing.iter().any(|layer| layer["layer"] == "landlock"), "{body}");
     stage.no_session()
 }

@@ -22,11 +22,19 @@ fn a_good_launch_leaves_its_mark() -> Result<()> {
     ensure!(finished.status.success(), "{}", finished.stderr);
     ensure!(finished.stdout.is_empty(), "{}", finished.stdout);
     ensure!(stage.marker().exists(), "the server did not run");
-    let kinds: Vec<String> = stage.bench.records()?.into_iter().map(|record| record.kind).collect();
+    let kinds: Vec<String> = stage
+        .bench
+        .records()?
+        .into_iter()
+        .map(|record| record.kind)
+        .collect();
     ensure!(
         kinds.contains(&"launch".to_owned()) && kinds.contains(&"exit".to_owned()),
         "{kinds:?}"
     );
-    ensure!(stage.nothing_left().is_err(), "a launch must count as something left");
+    ensure!(
+        stage.nothing_left().is_err(),
+        "a launch must count as something left"
+    );
     stage.no_session()
 }

@@ -32,7 +32,11 @@ fn b64(bytes: &[u8]) -> Value {
 
 fn launch(stage: &Stage) -> Result<Value> {
     let records = stage.bench.records()?;
-    Ok(records.into_iter().find(|record| record.kind == "launch").context("no launch record")?.body)
+    Ok(records
+        .into_iter()
+        .find(|record| record.kind == "launch")
+        .context("no launch record")?
+        .body)
 }
 
 #[test]
@@ -44,9 +48,15 @@ fn bytes_as_root() -> Result<()> {
     inside.gives(&format!("text({})", py(root.join("note"))), "a note")?;
     inside.works(&format!("write({}, 'new')", py(root.join("new"))))?;
     inside.end()?;
-    ensure!(fs::read_to_string(root.join("new"))? == "new", "written elsewhere");
+    ensure!(
+        fs::read_to_string(root.join("new"))? == "new",
+        "written elsewhere"
+    );
     let body = launch(&stage)?;
-    ensure!(body["roots"][0]["path"] == b64(root.as_os_str().as_bytes()), "{body}");
+    ensure!(
+        body["roots"][0]["path"] == b64(root.as_os_str().as_bytes()),
+        "{body}"
+    );
     Ok(())
 }
 
@@ -54,7 +64,9 @@ fn bytes_as_root() -> Result<()> {
 fn bytes_as_argument() -> Result<()> {
     let stage = Stage::new("argument")?;
     let name = stage.path("mark").join(OsStr::from_bytes(BYTES));
-    let run = stage.run().command([OsString::from("/usr/bin/touch"), name.clone().into()]);
+    let run = stage
+        .run()
+        .command([OsString::from("/usr/bin/touch"), name.clone().into()]);
     let finished = run.run("", PATIENCE)?;
     ensure!(finished.status.success(), "{}", finished.stderr);
     ensure!(name.exists(), "the argument arrived otherwise");
@@ -79,7 +91,10 @@ const FORGED: &str = "x\nerror: forged\r\u{1b}[2J\u{202e}";
 #[test]
 fn a_newline_in_a_missing_root_or_command() -> Result<()> {
     let stage = Stage::new("newline-gone")?;
-    let shown = format!("{}/x\\nerror: forged\\r\\u{{1b}}[2J\\u{{202e}}", stage.bench.path().display());
+    let shown = format!(
+        "{}/x\\nerror: forged\\r\\u{{1b}}[2J\\u{{202e}}",
+        stage.bench.path().display()
+    );
     let what = format!("cannot use root `{shown}`");
     let why = format!("`{shown}` does not exist");
     let words = [what.as_str(), &why, "create it, or correct the path"];
@@ -112,11 +127,18 @@ fn a_newline_in_what_works() -> Result<()> {
     ensure!(finished.status.success(), "{}", finished.stderr);
     ensure!(root.join("made\nhere").exists(), "the argument arrived otherwise");
     for line in finished.stderr.lines() {
-        ensure!(line.starts_with("[to_uch] "), "a forged line: {:?}", finished.stderr);
+        ensure!(
+            line.starts_with("[to_uch] "),
+            "a forged line: {:?}",
+            finished.stderr
+        );
     }
     let log = fs::read_to_string(stage.bench.state().join("warden.log"))?;
     for line in log.lines() {
-        ensure!(!line.starts_with("error: forged") && !line.starts_with("[x]"), "a forged line: {log}");
+        ensure!(
+            !line.starts_with("error: forged") && !line.starts_with("[x]"),
+            "a forged line: {log}"
+        );
     }
     let body = launch(&stage)?;
     ensure!(body["roots"][1]["path"] == json!(root), "{body}");
@@ -141,10 +163,17 @@ fn a_newline_in_what_the_warden_refuses() -> Result<()> {
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o700))?;
     let finished = stage.run().root(&closed, "r").run("", PATIENCE)?;
     ensure!(finished.stderr.lines().count() == 3, "{:?}", finished.stderr);
-    ensure!(finished.stderr.contains("a\\nerror: forged"), "{:?}", finished.stderr);
+    ensure!(
+        finished.stderr.contains("a\\nerror: forged"),
+        "{:?}",
+        finished.stderr
+    );
     stage.ended(&finished, Status::Usage)?;
     let log = fs::read_to_string(stage.bench.state().join("warden.log"))?;
     ensure!(log.contains("a\\nerror: forged"), "not logged: {log}");
-    ensure!(!log.lines().any(|line| line.starts_with("error: forged")), "a forged line: {log}");
+    ensure!(
+        !log.lines().any(|line| line.starts_with("error: forged")),
+        "a forged line: {log}"
+    );
     Ok(())
 }

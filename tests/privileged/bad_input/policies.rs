@@ -15,7 +15,10 @@ impl Case {
         let stage = Stage::new(name)?;
         let policy = stage.path("policy.toml");
         let command = format!("command = [\"/usr/bin/touch\", \"{}\"]", text(&stage.marker()));
-        let roots = format!("roots = [{{ path = \"{}\", rights = \"rw\" }}]", text(&stage.path("mark")));
+        let roots = format!(
+            "roots = [{{ path = \"{}\", rights = \"rw\" }}]",
+            text(&stage.path("mark"))
+        );
         let content = content.replace("COMMAND", &command).replace("ROOTS", &roots);
         fs::write(&policy, content)?;
         Ok(Self { stage, policy })
@@ -30,7 +33,11 @@ impl Case {
 #[test]
 fn a_good_one_runs() -> Result<()> {
     let case = Case::new("policy", "[server.one]\nCOMMAND\nROOTS\n")?;
-    let finished = case.stage.plain().option("--policy", &case.policy).run("", PATIENCE)?;
+    let finished = case
+        .stage
+        .plain()
+        .option("--policy", &case.policy)
+        .run("", PATIENCE)?;
     ensure!(
         finished.status.success() && case.stage.marker().exists(),
         "{}",
@@ -44,7 +51,11 @@ fn unreadable() -> Result<()> {
     let mut case = Case::new("unreadable", "[server.one]\nCOMMAND\nROOTS\n")?;
     fs::set_permissions(&case.policy, fs::Permissions::from_mode(0o666))?;
     let fix = format!("check what it says, then `chmod o-w {}`", text(&case.policy));
-    case.refused("cannot use policy `POLICY`", "everybody on this machine may change it", &fix)?;
+    case.refused(
+        "cannot use policy `POLICY`",
+        "everybody on this machine may change it",
+        &fix,
+    )?;
     fs::write(&case.policy, [0xff, 0xfe])?;
     fs::set_permissions(&case.policy, fs::Permissions::from_mode(0o644))?;
     let what = "cannot read policy `POLICY`";
@@ -52,7 +63,11 @@ fn unreadable() -> Result<()> {
     case.policy = case.stage.directory("place")?;
     case.refused(what, "it is not a regular file", "name a policy file")?;
     case.policy = case.stage.path("gone");
-    case.refused(what, "no such file or directory", "correct the path after `--policy`")?;
+    case.refused(
+        what,
+        "no such file or directory",
+        "correct the path after `--policy`",
+    )?;
     case.policy = case.stage.path("pipe");
     nix::unistd::mkfifo(&case.policy, nix::sys::stat::Mode::from_bits_truncate(0o600))?;
     case.refused(what, "it is not a regular file", "name a policy file")
@@ -67,7 +82,8 @@ fn closed_to_the_caller() -> Result<()> {
     let run = super::machine::as_user(&case.stage, run)?;
     let what = format!("cannot read policy `{}`", text(&case.policy));
     let fix = "let the user who runs guard-agent read it";
-    case.stage.refused(&run, Status::Usage, [&what, "permission denied", fix])
+    case.stage
+        .refused(&run, Status::Usage, [&what, "permission denied", fix])
 }
 
 #[test]
@@ -83,17 +99,32 @@ fn unknown_key() -> Result<()> {
 
 #[test]
 fn two_servers_and_no_name() -> Result<()> {
-    let case = Case::new("two", "[server.one]\nCOMMAND\nROOTS\n[server.two]\nCOMMAND\nROOTS\n")?;
+    let case = Case::new(
+        "two",
+        "[server.one]\nCOMMAND\nROOTS\n[server.two]\nCOMMAND\nROOTS\n",
+    )?;
     case.refused(
         "cannot tell which server of policy `POLICY` to run",
         "it has `one`, `two`",
         "name one of these with `--name`",
     )?;
-    let run = case.stage.plain().option("--policy", &case.policy).option("--name", "three");
+    let run = case
+        .stage
+        .plain()
+        .option("--policy", &case.policy)
+        .option("--name", "three");
     let what = format!("no server `three` in policy `{}`", text(&case.policy));
-    let words = [what.as_str(), "it has `one`, `two`", "name one of these with `--name`"];
+    let words = [
+        what.as_str(),
+        "it has `one`, `two`",
+        "name one of these with `--name`",
+    ];
     case.stage.refused(&run, Status::Usage, words)?;
-    let run = case.stage.plain().option("--policy", &case.policy).option("--name", "two");
+    let run = case
+        .stage
+        .plain()
+        .option("--policy", &case.policy)
+        .option("--name", "two");
     let finished = run.run("", PATIENCE)?;
     ensure!(
         finished.status.success() && case.stage.marker().exists(),
@@ -106,7 +137,11 @@ fn two_servers_and_no_name() -> Result<()> {
 #[test]
 fn beside_flags_that_say_otherwise() -> Result<()> {
     let case = Case::new("beside", "[server.one]\nCOMMAND\nROOTS\n")?;
-    let run = case.stage.plain().option("--policy", &case.policy).root(&case.stage.path("mark"), "rw");
+    let run = case
+        .stage
+        .plain()
+        .option("--policy", &case.policy)
+        .root(&case.stage.path("mark"), "rw");
     let words = [
         "cannot use `--root` together with `--policy`",
         "the policy describes the whole server, so that its hash in the record tells what ran",

@@ -33,12 +33,24 @@ fn symbolic_link() -> Result<()> {
     symlink(&target, &link)?;
     symlink("gone", &nowhere)?;
     let why = format!("it is a symbolic link to `{}`", text(&target));
-    refused(&stage, &link, "r", &why, &format!("name `{}` itself", text(&target)))?;
+    refused(
+        &stage,
+        &link,
+        "r",
+        &why,
+        &format!("name `{}` itself", text(&target)),
+    )?;
     let why = format!(
         "it is a symbolic link that leads nowhere: `{}`: no such file or directory",
         text(&stage.path("gone"))
     );
-    refused(&stage, &nowhere, "r", &why, "name a directory or file that exists")
+    refused(
+        &stage,
+        &nowhere,
+        "r",
+        &why,
+        "name a directory or file that exists",
+    )
 }
 
 #[test]
@@ -62,10 +74,18 @@ fn narrower_inside_wider() -> Result<()> {
     }
     let what = format!("cannot use root `{}`", text(&outer));
     let both = format!("`{0}:r` and as `{0}:rw`", text(&outer));
-    let why = format!("the same directory or file is given as `{0}:rw` and as `{0}:r`", text(&outer));
-    let finished = stage.run().root(&outer, "r").root(&outer, "rw").run("", PATIENCE)?;
+    let why = format!(
+        "the same directory or file is given as `{0}:rw` and as `{0}:r`",
+        text(&outer)
+    );
+    let finished = stage
+        .run()
+        .root(&outer, "r")
+        .root(&outer, "rw")
+        .run("", PATIENCE)?;
     ensure!(
-        finished.stderr.contains(&what) && (finished.stderr.contains(&both) || finished.stderr.contains(&why)),
+        finished.stderr.contains(&what)
+            && (finished.stderr.contains(&both) || finished.stderr.contains(&why)),
         "{}",
         finished.stderr
     );
@@ -89,8 +109,14 @@ fn holds_what_is_ours() -> Result<()> {
             .command(stage.touch())
     };
     let smaller = "name a smaller root, or move the other elsewhere";
-    let audit = ("the audit directory", "a server must not reach the record of what it does");
-    let state = ("the state directory", "a server must not reach the sockets and state of its guard");
+    let audit = (
+        "the audit directory",
+        "a server must not reach the record of what it does",
+    );
+    let state = (
+        "the state directory",
+        "a server must not reach the sockets and state of its guard",
+    );
     let cases = [
         (run("top/audit", "s"), "top", "it holds", audit, "top/audit"),
         (run("a", "top/state"), "top", "it holds", state, "top/state"),
@@ -101,7 +127,11 @@ fn holds_what_is_ours() -> Result<()> {
     for (run, root, relation, (name, danger), place) in cases {
         let what = format!("cannot use root `{}`", text(&stage.path(root)));
         let why = format!("{relation} {name} `{}`: {danger}", text(&stage.path(place)));
-        stage.refused(&run.root(&stage.path(root), "r"), Status::Usage, [&what, &why, smaller])?;
+        stage.refused(
+            &run.root(&stage.path(root), "r"),
+            Status::Usage,
+            [&what, &why, smaller],
+        )?;
     }
     // The policy that describes it.
     fs::write(
@@ -117,7 +147,11 @@ fn holds_what_is_ours() -> Result<()> {
         "it holds the policy `{}`: a server must not reach the rules it runs under",
         text(&policy)
     );
-    stage.refused(&stage.plain().option("--policy", &policy), Status::Usage, [&what, &why, smaller])
+    stage.refused(
+        &stage.plain().option("--policy", &policy),
+        Status::Usage,
+        [&what, &why, smaller],
+    )
 }
 
 #[test]
@@ -128,7 +162,10 @@ fn behind_a_bind_mount() -> Result<()> {
     fs::create_dir(&audit)?;
     fs::set_permissions(&audit, fs::Permissions::from_mode(0o700))?;
     let setup = format!("mount --bind {} {}", text(&audit), text(&elsewhere));
-    let run = stage.run().root(&top, "r").around(guard_tests::refused::with_mounts(&setup));
+    let run = stage
+        .run()
+        .root(&top, "r")
+        .around(guard_tests::refused::with_mounts(&setup));
     let what = format!("cannot use root `{}`", text(&top));
     let why = format!(
         "it holds the audit directory `{}`: a server must not reach the record of what it does",
@@ -138,7 +175,11 @@ fn behind_a_bind_mount() -> Result<()> {
     let finished = run.run("", PATIENCE)?;
     ensure!(
         finished.stderr == format!("error: {what}\n  why: {why}\n  fix: {fix}\n")
-            || finished.stderr == format!("error: {what}\n  why: {}\n  fix: {fix}\n", why.replace("holds", "is")),
+            || finished.stderr
+                == format!(
+                    "error: {what}\n  why: {}\n  fix: {fix}\n",
+                    why.replace("holds", "is")
+                ),
         "{}",
         finished.stderr
     );
@@ -163,11 +204,20 @@ fn the_kernels_own_trees() -> Result<()> {
         refused(&stage, Path::new(path), "r", &why, data)?;
     }
     let why = "it holds everything, guard-agent's own state and audit too";
-    refused(&stage, Path::new("/"), "r", why, "name the directories that the server needs")?;
+    refused(
+        &stage,
+        Path::new("/"),
+        "r",
+        why,
+        "name the directories that the server needs",
+    )?;
     // Mounted somewhere else, they are the same.
     let place = stage.directory("proc")?;
     let setup = format!("mount -t proc proc {}", text(&place));
-    let run = stage.run().root(&place, "r").around(guard_tests::refused::with_mounts(&setup));
+    let run = stage
+        .run()
+        .root(&place, "r")
+        .around(guard_tests::refused::with_mounts(&setup));
     let what = format!("cannot use root `{}`", text(&place));
     let why = "it lies in a proc file system, whose files control the kernel";
     stage.refused(&run, Status::Usage, [&what, why, data])
@@ -194,11 +244,25 @@ fn mistyped() -> Result<()> {
     let what = format!("cannot use root `{typed}`");
     let why = "`rq` is not one of `r`, `rw`, `rx`, `rwx`, and no file has that whole name";
     let fix = "write `PATH:RIGHTS` with one of these rights";
-    stage.refused(&stage.run().option("--root", &typed), Status::Usage, [&what, why, fix])?;
+    stage.refused(
+        &stage.run().option("--root", &typed),
+        Status::Usage,
+        [&what, why, fix],
+    )?;
     let up = stage.path("place/../place");
     let fix = format!("name it without `..`: `{}`", text(&place));
-    refused(&stage, &up, "r", "what `..` means depends on the symbolic links before it", &fix)?;
-    let words = ["cannot use a root without a path", "its path is empty", "write `PATH:RIGHTS`"];
+    refused(
+        &stage,
+        &up,
+        "r",
+        "what `..` means depends on the symbolic links before it",
+        &fix,
+    )?;
+    let words = [
+        "cannot use a root without a path",
+        "its path is empty",
+        "write `PATH:RIGHTS`",
+    ];
     stage.refused(&stage.run().option("--root", ":r"), Status::Usage, words)
 }
 
@@ -215,7 +279,11 @@ fn only_root_can_reach_it() -> Result<()> {
             "uid 5, which the server runs as, cannot reach it: `{}` is mode 0700 of uid 0",
             text(&closed)
         );
-        stage.refused(&stage.run().user(USER).root(path, "r"), Status::Usage, [&what, &why, fix])?;
+        stage.refused(
+            &stage.run().user(USER).root(path, "r"),
+            Status::Usage,
+            [&what, &why, fix],
+        )?;
         // A caller who is root and names nobody: a uid of its own, other ones each time.
         let finished = stage.run().root(path, "r").run("", PATIENCE)?;
         let line = finished.stderr.lines().nth(1).context("no reason")?;
@@ -225,7 +293,7 @@ fn only_root_can_reach_it() -> Result<()> {
             .and_then(|uid| uid.parse::<u32>().ok())
             .with_context(|| format!("no uid in {}", finished.stderr))?;
         ensure!(uid >= 2_100_000_000, "uid {uid} is no dynamic one");
-        let told = format!("error: {what}\n{}\n  fix: {fix}\n", line);
+        let told = format!("error: {what}\n{line}\n  fix: {fix}\n");
         ensure!(
             finished.stderr == told && line.ends_with(&why[5..]),
             "{}",
@@ -242,7 +310,11 @@ fn only_root_can_reach_it() -> Result<()> {
         "uid 5, which the server runs as, cannot reach it: `{}` is mode 0600 of uid 0",
         text(&file)
     );
-    stage.refused(&stage.run().user(USER).root(&file, "r"), Status::Usage, [&what, &why, fix])?;
+    stage.refused(
+        &stage.run().user(USER).root(&file, "r"),
+        Status::Usage,
+        [&what, &why, fix],
+    )?;
     let finished = stage.run().user(USER).root(&readable, "r").run("", PATIENCE)?;
     ensure!(finished.status.success(), "{}", finished.stderr);
     Ok(())

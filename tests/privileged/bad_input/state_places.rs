@@ -60,7 +60,12 @@ fn no_directory() -> Result<()> {
     refused(&stage, &file, "it is not a directory", ROOT_ONLY)?;
     let deep = stage.path("gone/state");
     let why = "the directory it would lie in does not exist";
-    refused(&stage, &deep, why, "create that, or name another directory with `--state`")?;
+    refused(
+        &stage,
+        &deep,
+        why,
+        "create that, or name another directory with `--state`",
+    )?;
     let long = stage.path(&"s".repeat(100));
     let why = "with `/warden.sock` its path is longer than the 107 bytes a socket's may have";
     refused(&stage, &long, why, "name one with a shorter path with `--state`")
@@ -78,5 +83,9 @@ fn read_only() -> Result<()> {
         .command(stage.touch())
         .around(with_mounts(&setup));
     let what = format!("cannot use state directory `{}`", text(&place));
-    stage.refused(&run, Status::Usage, [&what, "Read-only file system (os error 30)", ROOT_ONLY])
+    stage.refused(
+        &run,
+        Status::Usage,
+        [&what, "Read-only file system (os error 30)", ROOT_ONLY],
+    )
 }

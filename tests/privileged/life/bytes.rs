@@ -19,7 +19,7 @@ fn noise(length: usize) -> Vec<u8> {
     let mut chance = guard_tests::life::chance::Chance::new(7);
     let mut bytes = Vec::with_capacity(length + 8);
     while bytes.len() < length {
-        bytes.extend_from_slice(&chance.next().to_le_bytes());
+        bytes.extend_from_slice(&chance.number().to_le_bytes());
     }
     bytes.truncate(length);
     bytes
@@ -42,7 +42,12 @@ fn a_line_of_8_mib_both_ways() -> Result<()> {
         let mut line = vec![b'a'; 8 << 20];
         line.push(b'\n');
         let back = echoed(stage, line.clone())?;
-        ensure!(back.len() == line.len(), "{} of {} bytes came back", back.len(), line.len());
+        ensure!(
+            back.len() == line.len(),
+            "{} of {} bytes came back",
+            back.len(),
+            line.len()
+        );
         ensure!(back == line, "the line came back changed");
         Ok(())
     })
@@ -54,7 +59,12 @@ fn any_bytes_both_ways() -> Result<()> {
         // No newline at the end, and 3 MiB of what no text has.
         let sent = noise((3 << 20) + 17);
         let back = echoed(stage, sent.clone())?;
-        ensure!(back.len() == sent.len(), "{} of {} bytes came back", back.len(), sent.len());
+        ensure!(
+            back.len() == sent.len(),
+            "{} of {} bytes came back",
+            back.len(),
+            sent.len()
+        );
         ensure!(back == sent, "the bytes came back changed");
         Ok(())
     })
@@ -65,14 +75,21 @@ fn raw_bytes_of_the_server() -> Result<()> {
     on_stage(|stage| {
         let done = stage.finish(&mut stage.puppet(["raw"]), b"")?;
         ended(&done, 0)?;
-        ensure!(done.stdout == [0, 0xff, 0x1b, b'\r', b'\n', 0x80, 0xc3, b'\n'], "{:?}", done.stdout);
+        ensure!(
+            done.stdout == [0, 0xff, 0x1b, b'\r', b'\n', 0x80, 0xc3, b'\n'],
+            "{:?}",
+            done.stdout
+        );
         Ok(())
     })
 }
 
 fn resident(pid: i32) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .context("no VmRSS")?;
     Ok(line.split_whitespace().nth(1).context("no number")?.parse()?)
 }
 
@@ -101,8 +118,14 @@ fn a_client_that_stops_reading() -> Result<()> {
         let before = (resident(session.pid())?, resident(warden)?);
         std::thread::sleep(Duration::from_millis(700));
         let after = (resident(session.pid())?, resident(warden)?);
-        println!("resident, KiB: gateway {} -> {}, warden {} -> {}", before.0, after.0, before.1, after.1);
-        ensure!(after.0 < before.0 + 1024 && after.1 < before.1 + 1024, "memory grew: {before:?} -> {after:?} KiB");
+        eprintln!(
+            "resident, KiB: gateway {} -> {}, warden {} -> {}",
+            before.0, after.0, before.1, after.1
+        );
+        ensure!(
+            after.0 < before.0 + 1024 && after.1 < before.1 + 1024,
+            "memory grew: {before:?} -> {after:?} KiB"
+        );
 
         let mut hash = Sha256::new_with_prefix(first);
         let mut buffer = vec![0; 1 << 20];
@@ -118,7 +141,10 @@ fn a_client_that_stops_reading() -> Result<()> {
         let done = session.wait()?;
         ended(&done, 0)?;
         ensure!(total == BYTES, "{total} of {BYTES} bytes arrived");
-        ensure!(format!("{:x}", hash.finalize()) == expected(BYTES), "the bytes arrived changed");
+        ensure!(
+            format!("{:x}", hash.finalize()) == expected(BYTES),
+            "the bytes arrived changed"
+        );
         Ok(())
     })
 }
@@ -133,8 +159,11 @@ fn the_last_words_wait_for_a_slow_client() -> Result<()> {
         // More than one pipe holds, less than all buffers together: the server ends, its words are on the way.
         stage.wait_until("the server lives on", || {
             let left = stage.left();
-            (left.pids(Role::Server).is_empty() && stage.records().is_ok_and(|all| all.iter().any(|one| one.kind == "exit")))
-                .then_some(())
+            (left.pids(Role::Server).is_empty()
+                && stage
+                    .records()
+                    .is_ok_and(|all| all.iter().any(|one| one.kind == "exit")))
+            .then_some(())
         })?;
         std::thread::sleep(Duration::from_millis(2500));
         let mut bytes = Vec::new();
@@ -178,7 +207,12 @@ fn descriptors_that_do_not_block() -> Result<()> {
         writer.join().ok().context("the writer panicked")??;
         let done = session.wait()?;
         ended(&done, 0)?;
-        ensure!(back == sent, "{} of {} bytes came back, or changed", back.len(), sent.len());
+        ensure!(
+            back == sent,
+            "{} of {} bytes came back, or changed",
+            back.len(),
+            sent.len()
+        );
         Ok(())
     })
 }

@@ -12,17 +12,35 @@ fn a_server_that_fails() -> Result<()> {
         let session = stage.start(&mut stage.puppet(["complain=cannot find its database", "exit=3"]))?;
         let done = session.wait()?;
         ended(&done, 1)?;
-        ensure!(done.stderr.contains("\n[puppet] cannot find its database\n"), "not passed on:\n{}", done.stderr);
-        ensure!(done.stderr.contains("error: the server `puppet` ended\n"), "{}", done.stderr);
         ensure!(
-            done.stderr.contains("  why: it exited with status 3; its last words: cannot find its database\n"),
+            done.stderr.contains("\n[puppet] cannot find its database\n"),
+            "not passed on:\n{}",
+            done.stderr
+        );
+        ensure!(
+            done.stderr.contains("error: the server `puppet` ended\n"),
+            "{}",
+            done.stderr
+        );
+        ensure!(
+            done.stderr
+                .contains("  why: it exited with status 3; its last words: cannot find its database\n"),
             "{}",
             done.stderr
         );
         let exit = exit_record(stage)?;
-        ensure!(exit.field("reason").context("reason")? == "exited" && exit.field("code").context("code")? == 3, "{exit:?}");
-        ensure!(exit.field("signal").is_none_or(serde_json::Value::is_null), "{exit:?}");
-        let duration = exit.field("duration_us").and_then(serde_json::Value::as_u64).context("no duration")?;
+        ensure!(
+            exit.field("reason").context("reason")? == "exited" && exit.field("code").context("code")? == 3,
+            "{exit:?}"
+        );
+        ensure!(
+            exit.field("signal").is_none_or(serde_json::Value::is_null),
+            "{exit:?}"
+        );
+        let duration = exit
+            .field("duration_us")
+            .and_then(serde_json::Value::as_u64)
+            .context("no duration")?;
         ensure!(duration > 0 && duration < 60_000_000, "{duration} µs");
         Ok(())
     })
@@ -34,7 +52,11 @@ fn a_server_that_fails_without_input() -> Result<()> {
     on_stage(|stage| {
         let done = stage.finish(&mut stage.puppet(["complain=no configuration", "exit=3"]), b"")?;
         ended(&done, 1)?;
-        ensure!(done.stderr.contains("status 3; its last words: no configuration"), "{}", done.stderr);
+        ensure!(
+            done.stderr.contains("status 3; its last words: no configuration"),
+            "{}",
+            done.stderr
+        );
         Ok(())
     })
 }
@@ -64,9 +86,17 @@ fn a_server_that_crashes() -> Result<()> {
         let session = stage.start(&mut stage.puppet(["say=ready", "crash"]))?;
         let done = session.wait()?;
         ended(&done, 1)?;
-        ensure!(done.stderr.contains("why: it ended by SIGKILL (signaled)"), "{}", done.stderr);
+        ensure!(
+            done.stderr.contains("why: it ended by SIGKILL (signaled)"),
+            "{}",
+            done.stderr
+        );
         let exit = exit_record(stage)?;
-        ensure!(exit.field("reason").context("reason")? == "signaled" && exit.field("signal").context("signal")? == 9, "{exit:?}");
+        ensure!(
+            exit.field("reason").context("reason")? == "signaled"
+                && exit.field("signal").context("signal")? == 9,
+            "{exit:?}"
+        );
         Ok(())
     })
 }
@@ -81,7 +111,11 @@ fn a_command_whose_interpreter_is_missing() -> Result<()> {
         let mut command = stage.run_command([script.as_os_str()]);
         let done = stage.finish(&mut command, b"")?;
         ended(&done, 2)?;
-        ensure!(done.stderr.contains("/no/such/interpreter"), "the cause is not named:\n{}", done.stderr);
+        ensure!(
+            done.stderr.contains("/no/such/interpreter"),
+            "the cause is not named:\n{}",
+            done.stderr
+        );
         // One that works, so that there is a trail to look at.
         stage.works()
     })
@@ -93,8 +127,17 @@ fn errors_are_marked_and_harmless() -> Result<()> {
     on_stage(|stage| {
         let done = stage.finish(&mut stage.puppet(["complain-control"]), b"")?;
         ended(&done, 0)?;
-        ensure!(done.stderr.contains("[puppet] red\\u{1b}[31m\\u{7} bell\n[puppet] long\n"), "{:?}", done.stderr);
-        ensure!(!done.stderr.contains('\x1b') && !done.stderr.contains('\x07'), "control characters: {:?}", done.stderr);
+        ensure!(
+            done.stderr
+                .contains("[puppet] red\\u{1b}[31m\\u{7} bell\n[puppet] long\n"),
+            "{:?}",
+            done.stderr
+        );
+        ensure!(
+            !done.stderr.contains('\x1b') && !done.stderr.contains('\x07'),
+            "control characters: {:?}",
+            done.stderr
+        );
         Ok(())
     })
 }
@@ -107,7 +150,10 @@ fn orphans_are_fetched() -> Result<()> {
         let line = session.line()?;
         ensure!(line == "zombies 0 processes 2", "{line}");
         let servers = stage.left().pids(Role::Server).len();
-        ensure!(servers == 1, "{servers} processes in the sandbox, seen from outside");
+        ensure!(
+            servers == 1,
+            "{servers} processes in the sandbox, seen from outside"
+        );
         ended(&session.finish()?, 0)
     })
 }
@@ -130,7 +176,10 @@ fn signals_are_as_at_a_login() -> Result<()> {
         ended(&done, 0)?;
         let text = done.text();
         for name in ["SigIgn", "SigBlk"] {
-            let line = text.lines().find(|line| line.starts_with(name)).with_context(|| format!("no {name} in {text}"))?;
+            let line = text
+                .lines()
+                .find(|line| line.starts_with(name))
+                .with_context(|| format!("no {name} in {text}"))?;
             ensure!(line.ends_with("\t0000000000000000"), "{line}");
         }
         ensure!(text.contains("Umask:\t0022\n"), "{text}");

@@ -26,20 +26,33 @@ fn close(stage: &Stage, words: &[String]) -> Result<(guard_tests::life::stage::D
 }
 
 fn told(stage: &Stage, name: &str) -> String {
-    format!("{name}={}", stage.work(name.trim_start_matches("tell-")).display())
+    format!(
+        "{name}={}",
+        stage.work(name.trim_start_matches("tell-")).display()
+    )
 }
 
 #[test]
 fn a_server_that_ends_with_its_input() -> Result<()> {
     on_stage(|stage| {
-        let words = [told(stage, "tell-term"), "until-eof".into(), told(stage, "told-eof")];
+        let words = [
+            told(stage, "tell-term"),
+            "until-eof".into(),
+            told(stage, "told-eof"),
+        ];
         let (done, took) = close(stage, &words)?;
         ended(&done, 0)?;
-        ensure!(stage.work("told-eof").exists(), "the server did not see the end of its input");
+        ensure!(
+            stage.work("told-eof").exists(),
+            "the server did not see the end of its input"
+        );
         ensure!(!stage.work("term").exists(), "it was told to end although it did");
         ensure!(took < limit(Duration::from_secs(1)), "it took {took:?}");
         let exit = exit_record(stage)?;
-        ensure!(exit.field("reason").context("reason")? == "exited" && exit.field("code").context("code")? == 0, "{exit:?}");
+        ensure!(
+            exit.field("reason").context("reason")? == "exited" && exit.field("code").context("code")? == 0,
+            "{exit:?}"
+        );
         Ok(())
     })
 }
@@ -51,10 +64,19 @@ fn a_server_that_ignores_the_end_of_its_input() -> Result<()> {
         let words = ["until-eof".into(), told(stage, "told-eof"), "forever".into()];
         let (done, took) = close(stage, &words)?;
         ended(&done, 0)?;
-        ensure!(stage.work("told-eof").exists(), "its input was not closed before the SIGTERM");
+        ensure!(
+            stage.work("told-eof").exists(),
+            "its input was not closed before the SIGTERM"
+        );
         let exit = exit_record(stage)?;
-        ensure!(exit.field("signal").context("signal")? == 15, "not ended by SIGTERM: {exit:?}");
-        ensure!(took >= Duration::from_millis(1000), "the SIGTERM came after {took:?}, before its time");
+        ensure!(
+            exit.field("signal").context("signal")? == 15,
+            "not ended by SIGTERM: {exit:?}"
+        );
+        ensure!(
+            took >= Duration::from_millis(1000),
+            "the SIGTERM came after {took:?}, before its time"
+        );
         ensure!(took < limit(PATIENT), "it took {took:?}");
         Ok(())
     })
@@ -63,14 +85,29 @@ fn a_server_that_ignores_the_end_of_its_input() -> Result<()> {
 #[test]
 fn a_server_that_ignores_everything() -> Result<()> {
     on_stage(|stage| {
-        let words = [told(stage, "tell-term"), "until-eof".into(), told(stage, "told-eof"), "daemons=2".into(), "forever".into()];
+        let words = [
+            told(stage, "tell-term"),
+            "until-eof".into(),
+            told(stage, "told-eof"),
+            "daemons=2".into(),
+            "forever".into(),
+        ];
         let (done, took) = close(stage, &words)?;
         ended(&done, 0)?;
         ensure!(stage.work("told-eof").exists(), "its input was not closed first");
-        ensure!(stage.work("term").exists(), "it was killed without a SIGTERM before");
+        ensure!(
+            stage.work("term").exists(),
+            "it was killed without a SIGTERM before"
+        );
         let exit = exit_record(stage)?;
-        ensure!(exit.field("signal").context("signal")? == 9, "not killed: {exit:?}");
-        ensure!(took >= Duration::from_millis(1500), "killed after {took:?}, before its time");
+        ensure!(
+            exit.field("signal").context("signal")? == 9,
+            "not killed: {exit:?}"
+        );
+        ensure!(
+            took >= Duration::from_millis(1500),
+            "killed after {took:?}, before its time"
+        );
         ensure!(took < limit(PATIENT), "it took {took:?}");
         Ok(())
     })
@@ -92,7 +129,11 @@ fn an_answer_owed_keeps_the_input_open() -> Result<()> {
     on_stage(|stage| {
         let words = ["answer-or-leave=600"];
         let mut session = stage.start(&mut stage.puppet(words))?;
-        session.stdin.as_mut().context("no input")?.write_all(b"question\n")?;
+        session
+            .stdin
+            .as_mut()
+            .context("no input")?
+            .write_all(b"question\n")?;
         let done = session.finish()?;
         ended(&done, 0)?;
         ensure!(done.text() == "answer question\n", "it said {:?}", done.text());
@@ -102,7 +143,12 @@ fn an_answer_owed_keeps_the_input_open() -> Result<()> {
 
 fn signalled(signal: Signal) -> Result<()> {
     on_stage(|stage| {
-        let words = [told(stage, "tell-term"), "daemons=2".into(), "say=ready".into(), "forever".into()];
+        let words = [
+            told(stage, "tell-term"),
+            "daemons=2".into(),
+            "say=ready".into(),
+            "forever".into(),
+        ];
         let mut session = stage.start(&mut stage.puppet(words))?;
         ensure!(session.line()? == "ready");
         let start = std::time::Instant::now();
@@ -112,10 +158,13 @@ fn signalled(signal: Signal) -> Result<()> {
         let took = start.elapsed();
         ended(&done, 0)?;
         ensure!(took < limit(PATIENT), "it took {took:?}");
-        println!("{signal}: {took:?}");
+        eprintln!("{signal}: {took:?}");
         ensure!(stage.work("term").exists(), "the server was not told");
         let exit = exit_record(stage)?;
-        ensure!(exit.field("signal").context("signal")? == 9, "it ignores SIGTERM and was not killed: {exit:?}");
+        ensure!(
+            exit.field("signal").context("signal")? == 9,
+            "it ignores SIGTERM and was not killed: {exit:?}"
+        );
         Ok(())
     })
 }
@@ -144,7 +193,12 @@ fn a_server_that_floods_the_warden() -> Result<()> {
         let attempt = format!("connect={}", socket.display());
         let mut words = vec!["stubborn".to_owned(), "connect=127.0.0.1:9".into()];
         words.extend(std::iter::repeat_n(attempt, 4));
-        words.extend(["say=ready".into(), "sleep=300".into(), "say=busy".into(), "forever".into()]);
+        words.extend([
+            "say=ready".into(),
+            "sleep=300".into(),
+            "say=busy".into(),
+            "forever".into(),
+        ]);
         let mut session = stage.start(&mut stage.puppet(words))?;
         ensure!(session.line()? == "ready" && session.line()? == "busy");
         let (done, took) = {
@@ -155,8 +209,15 @@ fn a_server_that_floods_the_warden() -> Result<()> {
         ended(&done, 0)?;
         ensure!(took < limit(PATIENT), "it took {took:?}");
         let exit = exit_record(stage)?;
-        ensure!(exit.field("cause").context("cause")? == "gateway: it asked to", "{exit:?}");
-        let denied = stage.records()?.iter().filter(|record| record.kind == "kernel").count();
+        ensure!(
+            exit.field("cause").context("cause")? == "gateway: it asked to",
+            "{exit:?}"
+        );
+        let denied = stage
+            .records()?
+            .iter()
+            .filter(|record| record.kind == "kernel")
+            .count();
         ensure!(denied > 0, "it was refused nothing: no flood");
         Ok(())
     })
@@ -166,11 +227,15 @@ fn a_server_that_floods_the_warden() -> Result<()> {
 #[test]
 fn a_server_that_closes_its_input() -> Result<()> {
     on_stage(|stage| {
-        let mut session = stage.start(&mut stage.puppet(["close-stdin", "say=closed", "sleep=2500", "say=late"]))?;
+        let mut session =
+            stage.start(&mut stage.puppet(["close-stdin", "say=closed", "sleep=2500", "say=late"]))?;
         ensure!(session.line()? == "closed");
         let mut stdin = session.stdin.take().context("no input")?;
         stdin.write_all(b"nobody reads this\n")?;
-        ensure!(session.line()? == "late", "it was ended because it closed its input");
+        ensure!(
+            session.line()? == "late",
+            "it was ended because it closed its input"
+        );
         let done = session.wait()?;
         drop(stdin);
         ended(&done, 0)
@@ -193,7 +258,10 @@ fn a_client_that_does_not_read_our_errors() -> Result<()> {
         let took = start.elapsed();
         drop(reader);
         ensure!(done.code() == Some(0), "ended with {}", done.status);
-        ensure!(took < limit(PATIENT + Duration::from_millis(500)), "it took {took:?}");
+        ensure!(
+            took < limit(PATIENT + Duration::from_millis(500)),
+            "it took {took:?}"
+        );
         Ok(())
     })
 }

@@ -30,7 +30,11 @@ fn output_to_a_file() -> Result<()> {
         let done = stage.start(&mut command)?.finish()?;
         ended(&done, 0)?;
         let written = std::fs::read(&path)?;
-        ensure!(written.len() == 200_004 && written.ends_with(b"end\n"), "{} bytes", written.len());
+        ensure!(
+            written.len() == 200_004 && written.ends_with(b"end\n"),
+            "{} bytes",
+            written.len()
+        );
         Ok(())
     })
 }
@@ -48,11 +52,22 @@ fn an_empty_environment() -> Result<()> {
     })
 }
 
-fn through_shell(stage: &guard_tests::life::stage::Stage, script: &str, words: &[&str]) -> std::process::Command {
+fn through_shell(
+    stage: &guard_tests::life::stage::Stage,
+    script: &str,
+    words: &[&str],
+) -> std::process::Command {
     let inner = stage.puppet(words);
     let mut command = std::process::Command::new("/bin/sh");
-    command.args(["-c", script, "sh"]).arg(inner.get_program()).args(inner.get_args());
-    command.env("GUARD_AGENT_IDLE_MS", "20").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(["-c", script, "sh"])
+        .arg(inner.get_program())
+        .args(inner.get_args());
+    command
+        .env("GUARD_AGENT_IDLE_MS", "20")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
@@ -60,9 +75,16 @@ fn through_shell(stage: &guard_tests::life::stage::Stage, script: &str, words: &
 fn a_closed_output() -> Result<()> {
     on_stage(|stage| {
         let mark = format!("mark={}", stage.work("mark").display());
-        let done = stage.finish(&mut through_shell(stage, "exec \"$@\" >&-", &["say=lost", &mark]), b"")?;
+        let done = stage.finish(
+            &mut through_shell(stage, "exec \"$@\" >&-", &["say=lost", &mark]),
+            b"",
+        )?;
         ended(&done, 0)?;
-        ensure!(stage.work("mark").exists(), "the server did not run:\n{}", done.stderr);
+        ensure!(
+            stage.work("mark").exists(),
+            "the server did not run:\n{}",
+            done.stderr
+        );
         Ok(())
     })
 }
@@ -70,7 +92,10 @@ fn a_closed_output() -> Result<()> {
 #[test]
 fn a_closed_input() -> Result<()> {
     on_stage(|stage| {
-        let done = stage.finish(&mut through_shell(stage, "exec \"$@\" <&-", &["echo", "say=end"]), b"")?;
+        let done = stage.finish(
+            &mut through_shell(stage, "exec \"$@\" <&-", &["echo", "say=end"]),
+            b"",
+        )?;
         ended(&done, 0)?;
         ensure!(done.text() == "end\n", "{:?}", done.text());
         Ok(())
@@ -87,7 +112,11 @@ fn an_output_that_goes_away() -> Result<()> {
         let start = std::time::Instant::now();
         let done = session.wait()?;
         ended(&done, 0)?;
-        ensure!(start.elapsed() < guard_tests::life::limit(Duration::from_secs(2)), "{:?}", start.elapsed());
+        ensure!(
+            start.elapsed() < guard_tests::life::limit(Duration::from_secs(2)),
+            "{:?}",
+            start.elapsed()
+        );
         Ok(())
     })
 }
@@ -104,12 +133,24 @@ fn the_warden_keeps_nothing_of_its_starter() -> Result<()> {
         let session = stage.start(&mut command)?;
         let mut reader = File::open(&fifo)?;
         ended(&session.finish()?, 0)?;
-        let warden = stage.left().pids(Role::Warden).first().copied().context("the warden left already")?;
+        let warden = stage
+            .left()
+            .pids(Role::Warden)
+            .first()
+            .copied()
+            .context("the warden left already")?;
         // Ends only when no process has the other end.
         let start = std::time::Instant::now();
         reader.read_to_end(&mut Vec::new())?;
-        ensure!(std::path::Path::new(&format!("/proc/{warden}")).exists(), "it ended because the warden did");
-        ensure!(start.elapsed() < Duration::from_millis(1500), "{:?}", start.elapsed());
+        ensure!(
+            std::path::Path::new(&format!("/proc/{warden}")).exists(),
+            "it ended because the warden did"
+        );
+        ensure!(
+            start.elapsed() < Duration::from_millis(1500),
+            "{:?}",
+            start.elapsed()
+        );
         Ok(())
     })
 }

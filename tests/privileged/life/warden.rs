@@ -26,7 +26,11 @@ fn two_sessions_share_one_and_it_leaves() -> Result<()> {
         let first = ready(stage)?;
         let warden = wardens(stage);
         let second = ready(stage)?;
-        ensure!(warden.len() == 1 && wardens(stage) == warden, "{warden:?}, then {:?}", wardens(stage));
+        ensure!(
+            warden.len() == 1 && wardens(stage) == warden,
+            "{warden:?}, then {:?}",
+            wardens(stage)
+        );
         ensure!(stage.left().sandboxes() == 2, "{:?}", stage.left().lines());
         ended(&first.finish()?, 0)?;
         // The other session goes on, longer than the idle time.
@@ -34,7 +38,10 @@ fn two_sessions_share_one_and_it_leaves() -> Result<()> {
         ensure!(wardens(stage) == warden, "the warden left a session alone");
         ended(&second.finish()?, 0)?;
         stage.nothing_left()?;
-        ensure!(!stage.state().join("warden.sock").exists(), "its socket is still there");
+        ensure!(
+            !stage.state().join("warden.sock").exists(),
+            "its socket is still there"
+        );
         Ok(())
     })
 }
@@ -45,13 +52,33 @@ fn two_cold_starts_at_once() -> Result<()> {
         for round in 0..10 {
             let both: Vec<_> = std::thread::scope(|scope| {
                 let threads: Vec<_> = (0..2).map(|_| scope.spawn(|| ready(stage))).collect();
-                threads.into_iter().map(|thread| thread.join().expect("a start panicked")).collect()
+                threads
+                    .into_iter()
+                    .map(|thread| thread.join().expect("a start panicked"))
+                    .collect()
             });
-            let sessions = both.into_iter().collect::<Result<Vec<_>>>().with_context(|| format!("round {round}"))?;
-            ensure!(stage.left().sandboxes() == 2, "round {round}: {:?}", stage.left().lines());
+            let sessions = both
+                .into_iter()
+                .collect::<Result<Vec<_>>>()
+                .with_context(|| format!("round {round}"))?;
+            ensure!(
+                stage.left().sandboxes() == 2,
+                "round {round}: {:?}",
+                stage.left().lines()
+            );
             // The one that came second ended at once, and its starter has fetched it.
-            let warden = stage.wait_until("more than one warden", || (wardens(stage).len() == 1).then(|| wardens(stage)))?;
-            ensure!(zombies_of(&sessions.iter().map(guard_tests::life::stage::Session::pid).collect::<Vec<_>>())? == 0, "a zombie of `run`");
+            let warden = stage.wait_until("more than one warden", || {
+                (wardens(stage).len() == 1).then(|| wardens(stage))
+            })?;
+            ensure!(
+                zombies_of(
+                    &sessions
+                        .iter()
+                        .map(guard_tests::life::stage::Session::pid)
+                        .collect::<Vec<_>>()
+                )? == 0,
+                "a zombie of `run`"
+            );
             for session in sessions {
                 ended(&session.finish()?, 0)?;
             }
@@ -66,9 +93,16 @@ fn zombies_of(parents: &[i32]) -> Result<usize> {
     let mut count = 0;
     for entry in std::fs::read_dir("/proc")?.flatten() {
         let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        let Some(rest) = stat.rsplit(") ").next() else { continue };
+        let Some(rest) = stat.rsplit(") ").next() else {
+            continue;
+        };
         let mut fields = rest.split(' ');
-        if fields.next() == Some("Z") && fields.next().and_then(|text| text.parse().ok()).is_some_and(|pid| parents.contains(&pid)) {
+        if fields.next() == Some("Z")
+            && fields
+                .next()
+                .and_then(|text| text.parse().ok())
+                .is_some_and(|pid| parents.contains(&pid))
+        {
             count += 1;
         }
     }
@@ -117,11 +151,13 @@ fn what_a_launch_costs() -> Result<()> {
             ended(&done, 0)?;
             warm.push(done.took);
             let start = Instant::now();
-            std::process::Command::new(programs::puppet()?).arg("exit=0").status()?;
+            std::process::Command::new(programs::puppet()?)
+                .arg("exit=0")
+                .status()?;
             bare.push(start.elapsed());
         }
         let (cold, warm, bare) = (median(cold), median(warm), median(bare));
-        println!("cold run {cold:?}, warm run {warm:?} (median of 50), bare {bare:?}");
+        eprintln!("cold run {cold:?}, warm run {warm:?} (median of 50), bare {bare:?}");
         ensure!(warm < limit(Duration::from_secs(1)), "a warm run took {warm:?}");
         ensure!(cold < limit(Duration::from_secs(3)), "a cold run took {cold:?}");
         Ok(())

@@ -16,8 +16,15 @@ fn refused(place: &Place, run: &AgentBuilder, closed: &Path, owner: u32) -> Resu
     let finished = run.run("", PATIENCE)?;
     let lines: Vec<&str> = finished.stderr.lines().collect();
     ensure!(lines.len() == 3, "{}", finished.stderr);
-    let cause = format!("component `{}` is mode 0700 of uid {owner}, so uid ", text(closed));
-    ensure!(lines[0].starts_with("error: cannot start `"), "{}", finished.stderr);
+    let cause = format!(
+        "component `{}` is mode 0700 of uid {owner}, so uid ",
+        text(closed)
+    );
+    ensure!(
+        lines[0].starts_with("error: cannot start `"),
+        "{}",
+        finished.stderr
+    );
     ensure!(lines[1].contains(&cause), "no `{cause}` in {}", finished.stderr);
     ensure!(lines[2].contains("--user"), "{}", finished.stderr);
     place.stage.ended(&finished, Status::Usage)
@@ -32,9 +39,13 @@ fn nvm_and_pyenv() -> Result<()> {
     let script = fixtures::node_server_filesystem()?;
     let plain = place.plain()?;
     let runs = [
-        place.run().command(words![nvm_node(&person.home)?, &script, &place.data]),
+        place
+            .run()
+            .command(words![nvm_node(&person.home)?, &script, &place.data]),
         place.run().command(words![pyenv_python(&person.home)?, &plain]),
-        place.run().command(words![person.home.join(".pyenv/shims/python3"), &plain]),
+        place
+            .run()
+            .command(words![person.home.join(".pyenv/shims/python3"), &plain]),
     ];
     for run in runs {
         refused(&place, &run.clone().user("dynamic"), &person.home, person.uid)?;
@@ -49,11 +60,17 @@ fn the_code_alone() -> Result<()> {
     let place = Place::new("closed-code")?;
     let person = Person::new(&place.stage)?;
     let script = fixtures::node_server_filesystem()?;
-    let modules = script.ancestors().find(|path| path.ends_with("node_modules")).context("no node_modules")?;
+    let modules = script
+        .ancestors()
+        .find(|path| path.ends_with("node_modules"))
+        .context("no node_modules")?;
     let installed = person.install(modules, "node_modules")?;
     let script = installed.join("@modelcontextprotocol/server-filesystem/dist/index.js");
     let bin = installed.join(".bin/mcp-server-filesystem");
-    for command in [words!["/usr/bin/node", &script, &place.data], words![&bin, &place.data]] {
+    for command in [
+        words!["/usr/bin/node", &script, &place.data],
+        words![&bin, &place.data],
+    ] {
         refused(&place, &place.run().command(command), &person.home, person.uid)?;
     }
     Ok(())
@@ -67,5 +84,10 @@ fn the_interpreter_alone() -> Result<()> {
     let venv = person.install(&time_venv()?, "venv")?;
     let script = place.stage.directory("bin")?.join("mcp-server-time");
     console_script(&script, &venv.join("bin/python"))?;
-    refused(&place, &place.run().command(words![&script]), &person.home, person.uid)
+    refused(
+        &place,
+        &place.run().command(words![&script]),
+        &person.home,
+        person.uid,
+    )
 }

@@ -31,14 +31,21 @@ fn nvm() -> Result<()> {
     let script = installed.join("@modelcontextprotocol/server-filesystem/dist/index.js");
     let node = nvm_node(&person.home)?;
     for run in both(&place, &person) {
-        answers(&place, &run.command(words![&node, &script, &place.data]), Server::Filesystem)?;
+        answers(
+            &place,
+            &run.command(words![&node, &script, &place.data]),
+            Server::Filesystem,
+        )?;
     }
     let records = place.stage.bench.records()?;
     let launches: Vec<_> = records.iter().filter(|record| record.kind == "launch").collect();
     ensure!(launches.len() == 2, "{} launches", launches.len());
     for launch in launches {
         let user = &launch.body["user"];
-        ensure!(user["name"] == Person::NAME && user["uid"] == person.uid, "{user}");
+        ensure!(
+            user["name"] == Person::NAME && user["uid"] == person.uid,
+            "{user}"
+        );
     }
     Ok(())
 }
@@ -49,7 +56,10 @@ fn pyenv() -> Result<()> {
     let person = Person::new(&place.stage)?;
     person.install(&fixtures::pyenv_home()?.join(".pyenv"), ".pyenv")?;
     let script = place.plain()?;
-    for program in [pyenv_python(&person.home)?, person.home.join(".pyenv/shims/python3")] {
+    for program in [
+        pyenv_python(&person.home)?,
+        person.home.join(".pyenv/shims/python3"),
+    ] {
         for run in both(&place, &person) {
             let home = person.home.display().to_string();
             let run = run.outer_env("HOME", &home).command(words![&program, &script]);
@@ -69,7 +79,9 @@ fn virtual_environment() -> Result<()> {
     // Its scripts name the interpreter by the place they were made for.
     for entry in std::fs::read_dir(venv.join("bin"))? {
         let path = entry?.path();
-        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let Ok(text) = std::fs::read_to_string(&path) else {
+            continue;
+        };
         if path.is_symlink() || !text.starts_with("#!") {
             continue;
         }
@@ -78,7 +90,11 @@ fn virtual_environment() -> Result<()> {
     }
     own(&venv, person.uid)?;
     for run in both(&place, &person) {
-        answers(&place, &run.clone().command(words![venv.join("bin/mcp-server-time")]), Server::Time)?;
+        answers(
+            &place,
+            &run.clone().command(words![venv.join("bin/mcp-server-time")]),
+            Server::Time,
+        )?;
         let module = words![venv.join("bin/python"), "-m", "mcp_server_time"];
         answers(&place, &run.command(module), Server::Time)?;
     }

@@ -49,14 +49,22 @@ impl Place {
 
     /// The launch, with the root, by a client whose `PATH` is the system's.
     fn run(&self) -> AgentBuilder {
-        self.stage.plain().root(&self.data, "r").outer_env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        self.stage
+            .plain()
+            .root(&self.data, "r")
+            .outer_env("PATH", "/usr/local/bin:/usr/bin:/bin")
     }
 
     /// Starts it, speaks to it, and looks at what the record says of it.
     fn answers(&self, run: &AgentBuilder, server: Server) -> Result<()> {
         let said = self.stage.path("stderr");
         let result = self.conversation(run, server, &said);
-        result.with_context(|| format!("the agent said: {}", fs::read_to_string(&said).unwrap_or_default()))
+        result.with_context(|| {
+            format!(
+                "the agent said: {}",
+                fs::read_to_string(&said).unwrap_or_default()
+            )
+        })
     }
 
     fn conversation(&self, run: &AgentBuilder, server: Server, said: &Path) -> Result<()> {
@@ -67,7 +75,10 @@ impl Place {
         ensure!(hello["serverInfo"]["name"].is_string(), "{hello}");
         let tools = client.tools()?;
         let (tool, arguments, wanted) = self.call(server);
-        ensure!(tools.iter().any(|name| name == tool), "no tool `{tool}` in {tools:?}");
+        ensure!(
+            tools.iter().any(|name| name == tool),
+            "no tool `{tool}` in {tools:?}"
+        );
         let (failed, answer) = client.call(tool, &arguments)?;
         ensure!(!failed && answer.contains(wanted), "`{tool}` answered `{answer}`");
         let status = client.close()?;
@@ -128,7 +139,11 @@ impl Person {
     fn new(stage: &Stage) -> Result<Self> {
         let (uid, home, passwd) = (61_234, stage.directory("home")?, stage.path("passwd"));
         let mut accounts = fs::read_to_string("/etc/passwd")?;
-        accounts.push_str(&format!("{}:x:{uid}:{uid}:A Person:{}:/bin/sh\n", Self::NAME, text(&home)));
+        accounts.push_str(&format!(
+            "{}:x:{uid}:{uid}:A Person:{}:/bin/sh\n",
+            Self::NAME,
+            text(&home)
+        ));
         fs::write(&passwd, accounts)?;
         chown(&home, Some(uid), Some(uid))?;
         fs::set_permissions(&home, fs::Permissions::from_mode(0o700))?;
@@ -138,7 +153,11 @@ impl Person {
     /// Copies a fixture to where it would lie in the home.
     fn install(&self, fixture: &Path, name: &str) -> Result<PathBuf> {
         let place = self.home.join(name);
-        let status = std::process::Command::new("cp").arg("-a").arg(fixture).arg(&place).status()?;
+        let status = std::process::Command::new("cp")
+            .arg("-a")
+            .arg(fixture)
+            .arg(&place)
+            .status()?;
         ensure!(status.success(), "cannot copy `{}`", fixture.display());
         own(&place, self.uid)?;
         Ok(place)
@@ -171,7 +190,10 @@ fn time_venv() -> Result<PathBuf> {
 fn console_script(path: &Path, interpreter: &Path) -> Result<()> {
     fs::write(
         path,
-        format!("#!{}\nfrom mcp_server_time import main\nmain()\n", text(interpreter)),
+        format!(
+            "#!{}\nfrom mcp_server_time import main\nmain()\n",
+            text(interpreter)
+        ),
     )?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
     Ok(())

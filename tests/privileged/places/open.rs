@@ -15,7 +15,10 @@ fn distribution_node() -> Result<()> {
     for view in VIEWS {
         let place = Place::new("node")?;
         for program in ["/usr/bin/node", "node"] {
-            let run = place.run().view(view).command(words![program, &script, &place.data]);
+            let run = place
+                .run()
+                .view(view)
+                .command(words![program, &script, &place.data]);
             place.answers(&run, Server::Filesystem)?;
         }
     }
@@ -26,7 +29,10 @@ fn distribution_node() -> Result<()> {
 #[test]
 fn node_modules_bin() -> Result<()> {
     let script = fixtures::node_server_filesystem()?;
-    let modules = script.ancestors().find(|path| path.ends_with("node_modules")).unwrap_or(Path::new("/"));
+    let modules = script
+        .ancestors()
+        .find(|path| path.ends_with("node_modules"))
+        .unwrap_or(Path::new("/"));
     let bin = modules.join(".bin/mcp-server-filesystem");
     for view in VIEWS {
         let place = Place::new("bin")?;
@@ -44,12 +50,21 @@ fn nvm_layout() -> Result<()> {
     for view in VIEWS {
         let place = Place::new("nvm")?;
         for program in [node.as_path(), &home.join(".nvm/current/bin/node")] {
-            let run = place.run().view(view).command(words![program, &script, &place.data]);
+            let run = place
+                .run()
+                .view(view)
+                .command(words![program, &script, &place.data]);
             place.answers(&run, Server::Filesystem)?;
         }
         // As a shell with nvm has it.
-        let run = place.run().view(view).outer_env("PATH", &format!("{bin}:/usr/bin:/bin"));
-        place.answers(&run.command(words!["node", &script, &place.data]), Server::Filesystem)?;
+        let run = place
+            .run()
+            .view(view)
+            .outer_env("PATH", &format!("{bin}:/usr/bin:/bin"));
+        place.answers(
+            &run.command(words!["node", &script, &place.data]),
+            Server::Filesystem,
+        )?;
     }
     Ok(())
 }
@@ -72,13 +87,23 @@ fn virtual_environment() -> Result<()> {
     let venv = time_venv()?;
     for view in VIEWS {
         let place = Place::new("venv")?;
-        let run = place.run().view(view).command(words![venv.join("bin/mcp-server-time")]);
+        let run = place
+            .run()
+            .view(view)
+            .command(words![venv.join("bin/mcp-server-time")]);
         place.answers(&run, Server::Time)?;
-        let run = place.run().view(view).command(words![venv.join("bin/python"), "-m", "mcp_server_time"]);
+        let run = place
+            .run()
+            .view(view)
+            .command(words![venv.join("bin/python"), "-m", "mcp_server_time"]);
         place.answers(&run, Server::Time)?;
         // Activated.
         let path = format!("{}:/usr/bin:/bin", venv.join("bin").display());
-        let run = place.run().view(view).outer_env("PATH", &path).command(words!["mcp-server-time"]);
+        let run = place
+            .run()
+            .view(view)
+            .outer_env("PATH", &path)
+            .command(words!["mcp-server-time"]);
         place.answers(&run, Server::Time)?;
     }
     Ok(())
@@ -95,7 +120,11 @@ fn pyenv_layout() -> Result<()> {
             place.answers(&run, Server::Plain)?;
         }
         let path = format!("{}:/usr/bin:/bin", home.join(".pyenv/shims").display());
-        let run = place.run().view(view).outer_env("PATH", &path).command(words!["python3", &script]);
+        let run = place
+            .run()
+            .view(view)
+            .outer_env("PATH", &path)
+            .command(words!["python3", &script]);
         place.answers(&run, Server::Plain)?;
     }
     Ok(())

@@ -49,10 +49,17 @@ fn outside_the_roots() -> Result<()> {
             "write('/etc/new')".to_owned(),
             "os.chmod('/usr/bin/python3', 0o777)".to_owned(),
         ] {
-            let errnos = if attempt.contains("stolen") { &["ENOENT", "EACCES", "EROFS", "EXDEV"] } else { REFUSED };
+            let errnos = if attempt.contains("stolen") {
+                &["ENOENT", "EACCES", "EROFS", "EXDEV"]
+            } else {
+                REFUSED
+            };
             inside.fails(&attempt, errnos)?;
         }
-        let by_loader = format!("run('/lib64/ld-linux-x86-64.so.2', {})[0] == 0", py(outside.join("dynamic")));
+        let by_loader = format!(
+            "run('/lib64/ld-linux-x86-64.so.2', {})[0] == 0",
+            py(outside.join("dynamic"))
+        );
         inside.gives(&by_loader, false)?;
         inside.end()?;
         unchanged(&outside, &before)?;
@@ -65,8 +72,12 @@ fn outside_the_roots() -> Result<()> {
 #[test]
 fn private_trees() -> Result<()> {
     // Something to find on the host, if its trees showed through.
-    let planted = tempfile::Builder::new().prefix("guard-planted-").tempdir_in("/run")?;
-    let shm = tempfile::Builder::new().prefix("guard-planted-").tempdir_in("/dev/shm")?;
+    let planted = tempfile::Builder::new()
+        .prefix("guard-planted-")
+        .tempdir_in("/run")?;
+    let shm = tempfile::Builder::new()
+        .prefix("guard-planted-")
+        .tempdir_in("/dev/shm")?;
     for view in VIEWS {
         let stage = Stage::new("trees")?;
         let mut inside = Inside::start(launch(&stage, view))?;
@@ -76,18 +87,32 @@ fn private_trees() -> Result<()> {
         inside.gives("os.listdir('/dev/shm')", json!([]))?;
         inside.gives(
             "sorted(os.listdir('/dev'))",
-            json!(["fd", "full", "null", "random", "shm", "stderr", "stdin", "stdout", "urandom", "zero"]),
+            json!([
+                "fd", "full", "null", "random", "shm", "stderr", "stdin", "stdout", "urandom", "zero"
+            ]),
         )?;
-        inside.gives("open('/dev/zero', 'rb').read(2) == bytes(2) and len(open('/dev/urandom', 'rb').read(2)) == 2", true)?;
+        inside.gives(
+            "open('/dev/zero', 'rb').read(2) == bytes(2) and len(open('/dev/urandom', 'rb').read(2)) == 2",
+            true,
+        )?;
         inside.works("write('/dev/null')")?;
         // Its own processes alone: init and itself.
-        inside.gives("sorted(int(name) for name in os.listdir('/proc') if name.isdigit()) == [1, os.getpid()]", true)?;
+        inside.gives(
+            "sorted(int(name) for name in os.listdir('/proc') if name.isdigit()) == [1, os.getpid()]",
+            true,
+        )?;
         for hidden in ["/sys/fs/cgroup", "/sys/kernel", "/sys/class", "/proc/kcore_"] {
             inside.fails(&format!("os.listdir('{hidden}')"), &["ENOENT", "EACCES"])?;
         }
         inside.fails("text('/sys/fs/cgroup/cgroup.procs')", &["ENOENT", "EACCES"])?;
-        inside.gives("attempt(lambda: os.listdir('/sys')) in ([], 'ENOENT', 'EACCES')", true)?;
-        inside.gives("attempt(lambda: os.listdir('/run')) in ([], 'ENOENT', 'EACCES')", true)?;
+        inside.gives(
+            "attempt(lambda: os.listdir('/sys')) in ([], 'ENOENT', 'EACCES')",
+            true,
+        )?;
+        inside.gives(
+            "attempt(lambda: os.listdir('/run')) in ([], 'ENOENT', 'EACCES')",
+            true,
+        )?;
         inside.gives("'/guard-agent' in text('/proc/self/cgroup')", false)?;
         inside.gives("socket.gethostname()", "sandbox")?;
         inside.fails("write('/proc/sys/kernel/hostname')", REFUSED)?;

@@ -52,7 +52,10 @@ fn out_of_the_root() -> Result<()> {
             for name in ["absolute", "relative", "directory/secret", "../outside/secret"] {
                 let link = py(root.join(name));
                 inside.fails(&format!("text({link})"), &["ENOENT", "EACCES"])?;
-                inside.fails(&format!("write({link}, mode='a')"), &["ENOENT", "EACCES", "EROFS"])?;
+                inside.fails(
+                    &format!("write({link}, mode='a')"),
+                    &["ENOENT", "EACCES", "EROFS"],
+                )?;
                 inside.fails(&format!("os.truncate({link}, 0)"), &["ENOENT", "EACCES", "EROFS"])?;
             }
             if rights == "rw" {
@@ -120,10 +123,15 @@ fn swapped_while_it_is_opened() -> Result<()> {
                         }
                     }
                 }
-                swapper.join().map_err(|_| anyhow::anyhow!("the swapper panicked"))?
+                swapper
+                    .join()
+                    .map_err(|_| anyhow::anyhow!("the swapper panicked"))?
             })?;
             // Both were met, or the race proves nothing.
-            ensure!(reads > 0 && refusals > 0, "{reads} reads and {refusals} refusals in {view}");
+            ensure!(
+                reads > 0 && refusals > 0,
+                "{reads} reads and {refusals} refusals in {view}"
+            );
             inside.end()?;
         }
     }
@@ -136,15 +144,25 @@ fn hard_links() -> Result<()> {
     for view in VIEWS {
         let Ground { stage, root, secret } = Ground::new()?;
         let reference = tree(&stage, "reference")?;
-        let run = launch(&stage, view).root(&root, "r").root(&root.join("sub"), "rw").root(&reference, "r");
+        let run = launch(&stage, view)
+            .root(&root, "r")
+            .root(&root.join("sub"), "rw")
+            .root(&reference, "r");
         let mut inside = Inside::start(run)?;
         let new = py(root.join("sub/new"));
         let errnos = ["EPERM", "EACCES", "ENOENT", "EXDEV", "EROFS"];
         for file in [secret.clone(), reference.join("note"), root.join("note")] {
             inside.fails(&format!("os.link({}, {new})", py(&file)), &errnos)?;
         }
-        for place in [root.join("new"), reference.join("new"), secret.with_extension("new")] {
-            inside.fails(&format!("os.link({}, {})", py(root.join("sub/inner")), py(&place)), &errnos)?;
+        for place in [
+            root.join("new"),
+            reference.join("new"),
+            secret.with_extension("new"),
+        ] {
+            inside.fails(
+                &format!("os.link({}, {})", py(root.join("sub/inner")), py(&place)),
+                &errnos,
+            )?;
             ensure!(!place.exists(), "a second name was made");
         }
         ensure!(!root.join("sub/new").exists(), "a second name was made");

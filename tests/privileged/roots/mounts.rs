@@ -47,10 +47,16 @@ fn beneath_a_root() -> Result<()> {
                     inside.fails(&write, &["EROFS", "EACCES"])?;
                     inside.fails(&make, &["EROFS", "EACCES"])?;
                 }
-                inside.fails(&format!("run({})", py(root.join(place).join("static"))), &["EACCES"])?;
+                inside.fails(
+                    &format!("run({})", py(root.join(place).join("static"))),
+                    &["EACCES"],
+                )?;
             }
             inside.end()?;
-            ensure!(elsewhere.join("new").exists() == (rights == "rw"), "{rights} in {view}");
+            ensure!(
+                elsewhere.join("new").exists() == (rights == "rw"),
+                "{rights} in {view}"
+            );
         }
     }
     Ok(())
@@ -69,7 +75,10 @@ fn a_mount_as_root() -> Result<()> {
             text(&stage.path("is-root"))
         );
         let mut inside = Inside::start(around(launch(&stage, view).root(&root, "rwx"), &setup))?;
-        inside.gives(&format!("run({})[0]", py(root.join("set"))), guard_tests::tiny_elf::RAN + 1)?;
+        inside.gives(
+            &format!("run({})[0]", py(root.join("set"))),
+            guard_tests::tiny_elf::RAN + 1,
+        )?;
         inside.fails(&format!("text({})", py(root.join("zero"))), &["EACCES"])?;
         inside.end()?;
     }
@@ -92,7 +101,9 @@ fn a_link_on_the_way() -> Result<()> {
         inside.end()?;
         let records = stage.bench.records()?;
         let launch = records.iter().find(|record| record.kind == "launch");
-        let recorded = launch.map(|record| record.body["roots"][0].clone()).unwrap_or_default();
+        let recorded = launch
+            .map(|record| record.body["roots"][0].clone())
+            .unwrap_or_default();
         ensure!(recorded["path"] == serde_json::json!(typed), "{recorded}");
         ensure!(recorded["resolved"] == serde_json::json!(real), "{recorded}");
     }
@@ -139,7 +150,10 @@ fn moved_or_removed_outside() -> Result<()> {
             inside.works(&format!("write({}, 'x')", py(root.join("new"))))?;
             ensure!(stage.path("elsewhere/new").exists(), "written elsewhere");
         }
-        inside.fails(&format!("write({})", py(gone.join("new"))), &["ENOENT", "EACCES", "EROFS"])?;
+        inside.fails(
+            &format!("write({})", py(gone.join("new"))),
+            &["ENOENT", "EACCES", "EROFS"],
+        )?;
         ensure!(!root.join("new").exists(), "the new directory was reached");
         inside.end()?;
         stage.no_session()?;

@@ -37,10 +37,20 @@ fn plant(root: &Path) -> Result<()> {
 /// Every protected object with all that leads to it below its directory.
 fn objects(root: &Path) -> Vec<std::path::PathBuf> {
     let in_one = [
-        ".git", ".git/hooks", ".git/hooks/pre-commit", ".git/config", ".envrc", ".bashrc", ".vscode",
-        ".vscode/tasks.json", ".mcp.json",
+        ".git",
+        ".git/hooks",
+        ".git/hooks/pre-commit",
+        ".git/config",
+        ".envrc",
+        ".bashrc",
+        ".vscode",
+        ".vscode/tasks.json",
+        ".mcp.json",
     ];
-    DEPTHS.iter().flat_map(|depth| in_one.iter().map(move |name| root.join(depth).join(name))).collect()
+    DEPTHS
+        .iter()
+        .flat_map(|depth| in_one.iter().map(move |name| root.join(depth).join(name)))
+        .collect()
 }
 
 #[test]
@@ -56,7 +66,10 @@ fn not_changed_not_removed_not_renamed() -> Result<()> {
             let aside = py(path.with_extension("aside"));
             inside.fails(&format!("os.rename({name}, {aside})"), REFUSED)?;
             if path.is_dir() {
-                inside.fails(&format!("os.rmdir({name})"), &["EROFS", "EBUSY", "EACCES", "EPERM", "ENOTEMPTY"])?;
+                inside.fails(
+                    &format!("os.rmdir({name})"),
+                    &["EROFS", "EBUSY", "EACCES", "EPERM", "ENOTEMPTY"],
+                )?;
                 if !path.ends_with(".git") {
                     inside.fails(&format!("write({})", py(path.join("new"))), REFUSED)?;
                     inside.fails(&format!("os.chmod({name}, 0o777)"), REFUSED)?;
@@ -79,7 +92,10 @@ fn not_changed_not_removed_not_renamed() -> Result<()> {
         let own = py(root.join("own"));
         inside.works(&format!("write({own})"))?;
         for name in [".envrc", ".git/config", ".mcp.json"] {
-            inside.fails(&format!("os.rename({own}, {})", py(root.join(name))), &["EBUSY", "EXDEV", "EROFS"])?;
+            inside.fails(
+                &format!("os.rename({own}, {})", py(root.join(name))),
+                &["EBUSY", "EXDEV", "EROFS"],
+            )?;
         }
         inside.works(&format!("os.unlink({own})"))?;
         inside.end()?;
@@ -90,7 +106,10 @@ fn not_changed_not_removed_not_renamed() -> Result<()> {
         now.forget(&root);
         ensure!(left == now, "changed: {:#?}", left.difference(&now));
         let records = stage.bench.records()?;
-        let launch = records.iter().find(|record| record.kind == "launch").context("no launch")?;
+        let launch = records
+            .iter()
+            .find(|record| record.kind == "launch")
+            .context("no launch")?;
         let protected = launch.body["protected"].as_array().context("no list")?;
         // What is mounted, not every file below it.
         ensure!(protected.len() == 6 * DEPTHS.len(), "{protected:?}");
@@ -109,15 +128,90 @@ fn by_both_names_of_a_root() -> Result<()> {
         let typed = stage.path("short/root");
         let mut inside = Inside::start(launch(&stage, view).root(&typed, "rw"))?;
         for place in [&typed, &root] {
-            for name in [".git/hooks/pre-commit", ".git/config", ".envrc", "one/two/.mcp.json"] {
+            for name in [
+                ".git/hooks/pre-commit",
+                ".git/config",
+                ".envrc",
+                "one/two/.mcp.json",
+            ] {
                 inside.fails(&format!("write({})", py(place.join(name))), REFUSED)?;
                 inside.fails(&format!("os.unlink({})", py(place.join(name))), REFUSED)?;
             }
-            inside.fails(&format!("os.rename({}, {})", py(place.join(".git")), py(place.join("x"))), REFUSED)?;
+            inside.fails(
+                &format!("os.rename({}, {})", py(place.join(".git")), py(place.join("x"))),
+                REFUSED,
+            )?;
             inside.works(&format!("write({})", py(place.join("new"))))?;
         }
         inside.end()?;
         ensure!(fs::read_to_string(root.join(".envrc"))? == "as it was", "changed");
+    }
+    Ok(())
+}
+
+/// Submodules, worktrees and bare repositories have hooks and a configuration too, and so has a root that is the
+/// `.git` itself.
+#[test]
+fn every_git_directory() -> Result<()> {
+    for view in VIEWS {
+        let stage = Stage::new("gits")?;
+        let root = stage.directory("root")?;
+        let git = ["", "sub/.git/modules/lib", "bare.repo", "sub/.git"];
+        for directory in ["sub/.git", "sub/.git/modules/lib", "bare.repo"] {
+            for below in ["objects/ab", "refs", "hooks"] {
+                fs::create_dir_all(root.join(directory).join(below))?;
+            }
+            for file in ["HEAD", "config", "hooks/pre-commit"] {
+                fs::write(root.join(directory).join(file), "as it was")?;
+            }
+        }
+        fs::create_dir(root.join("worktree"))?;
+        fs::write(
+            root.join("worktree/.git"),
+            "gitdir: ../sub/.git/worktrees/worktree",
+        )?;
+        give(&root)?;
+        for (path, inner) in [
+            (root.clone(), git),
+            (root.join("sub/.git"), ["", "modules/lib", "", ""]),
+        ] {
+            let mut inside = Inside::start(launch(&stage, view).root(&path, "rw"))?;
+            for directory in inner.iter().filter(|name| path != root || !name.is_empty()) {
+                let directory = path.join(directory);
+                for name in ["config", "hooks/pre-commit"] {
+                    inside.fails(&format!("write({})", py(directory.join(name))), REFUSED)?;
+                    inside.fails(&format!("os.unlink({})", py(directory.join(name))), REFUSED)?;
+                }
+                inside.fails(&format!("write({})", py(directory.join("hooks/new"))), REFUSED)?;
+                inside.fails(
+                    &format!(
+                        "os.rename({}, {})",
+                        py(directory.join("hooks")),
+                        py(directory.join("x"))
+                    ),
+                    REFUSED,
+                )?;
+                if directory != path {
+                    inside.fails(
+                        &format!("os.rename({}, {})", py(&directory), py(path.join("x"))),
+                        &["EBUSY", "EXDEV"],
+                    )?;
+                }
+                inside.works(&format!("write({})", py(directory.join("objects/ab/cd"))))?;
+                inside.works(&format!("write({})", py(directory.join("HEAD.lock"))))?;
+                inside.works(&format!(
+                    "os.rename({}, {})",
+                    py(directory.join("HEAD.lock")),
+                    py(directory.join("HEAD"))
+                ))?;
+            }
+            if path == root {
+                let link = py(root.join("worktree/.git"));
+                inside.fails(&format!("write({link})"), REFUSED)?;
+                inside.fails(&format!("os.unlink({link})"), REFUSED)?;
+            }
+            inside.end()?;
+        }
     }
     Ok(())
 }
@@ -132,7 +226,11 @@ fn beside_them() -> Result<()> {
     for work in [
         format!("write({})", py(root.join(".git/HEAD"))),
         format!("write({})", py(root.join(".git/index.lock"))),
-        format!("os.rename({}, {})", py(root.join(".git/index.lock")), py(root.join(".git/index"))),
+        format!(
+            "os.rename({}, {})",
+            py(root.join(".git/index.lock")),
+            py(root.join(".git/index"))
+        ),
         format!("os.mkdir({})", py(root.join(".git/objects"))),
         format!("write({})", py(root.join(".gitignore"))),
     ] {
@@ -172,7 +270,12 @@ fn freed_by_a_policy() -> Result<()> {
         .option("--policy", &policy)
         .run_policy("", guard_tests::refused::PATIENCE)?;
     ensure!(finished.status.success(), "{}", finished.stderr);
-    ensure!(finished.stdout == "EROFS", "what is not freed: {} {}", finished.stdout, finished.stderr);
+    ensure!(
+        finished.stdout == "EROFS",
+        "what is not freed: {} {}",
+        finished.stdout,
+        finished.stderr
+    );
     ensure!(fs::read_to_string(root.join(".envrc"))? == "new", "not freed");
     ensure!(root.join(".git/hooks/post-commit").exists(), "not freed");
     Ok(())

@@ -35,7 +35,11 @@ fn git(repository: &Path, words: &[&str]) -> Result<String> {
 fn repository(stage: &Stage) -> Result<PathBuf> {
     let path = stage.directory("project")?;
     git(&path, &["init", "--quiet", "--initial-branch=main"])?;
-    for (key, value) in [("user.name", "A Person"), ("user.email", "person@example.org"), ("gc.auto", "0")] {
+    for (key, value) in [
+        ("user.name", "A Person"),
+        ("user.email", "person@example.org"),
+        ("gc.auto", "0"),
+    ] {
         git(&path, &["config", key, value])?;
     }
     fs::create_dir(path.join("src"))?;
@@ -77,8 +81,14 @@ fn git_commits_in_a_root() -> Result<()> {
         inside.end()?;
         let log = git(&project, &["log", "--format=%s"])?;
         ensure!(log == "second\nfirst\n", "{log}");
-        ensure!(git(&project, &["status", "--porcelain"])?.is_empty(), "left in the tree");
-        ensure!(git(&project, &["fsck", "--strict"]).is_ok(), "the repository is damaged");
+        ensure!(
+            git(&project, &["status", "--porcelain"])?.is_empty(),
+            "left in the tree"
+        );
+        ensure!(
+            git(&project, &["fsck", "--strict"]).is_ok(),
+            "the repository is damaged"
+        );
     }
     Ok(())
 }

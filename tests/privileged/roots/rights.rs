@@ -15,7 +15,11 @@ const REFUSED: &[&str] = &["EROFS", "EACCES", "EPERM"];
 
 /// Every way to change a tree.
 fn changes(root: &Path) -> Vec<String> {
-    let (note, inner, sub) = (py(root.join("note")), py(root.join("sub/inner")), py(root.join("sub")));
+    let (note, inner, sub) = (
+        py(root.join("note")),
+        py(root.join("sub/inner")),
+        py(root.join("sub")),
+    );
     let new = py(root.join("new"));
     vec![
         format!("write({note})"),
@@ -53,7 +57,10 @@ fn read_only() -> Result<()> {
         let mut inside = Inside::start(launch(&stage, view).root(&root, "r"))?;
         inside.gives(&format!("text({})", py(root.join("note"))), "a note")?;
         inside.gives(&format!("text({})", py(root.join("sub/inner"))), "an inner note")?;
-        inside.gives(&format!("sorted(os.listdir({}.decode()))", py(&root)), vec!["note", "sub"])?;
+        inside.gives(
+            &format!("sorted(os.listdir({}.decode()))", py(&root)),
+            vec!["note", "sub"],
+        )?;
         for change in changes(&root) {
             inside.fails(&change, REFUSED)?;
         }
@@ -75,7 +82,7 @@ fn read_and_write() -> Result<()> {
             format!("write({new}, 'new')"),
             format!("os.chmod({new}, 0o640)"),
             format!("os.utime({new}, (7, 7))"),
-            format!("os.mkdir({}.decode() + '/dir')", sub),
+            format!("os.mkdir({sub}.decode() + '/dir')"),
             format!("os.rename({new}, {})", py(root.join("sub/moved"))),
             format!("os.symlink('note', {})", py(root.join("soft"))),
             format!("os.unlink({})", py(root.join("sub/inner"))),
@@ -90,7 +97,10 @@ fn read_and_write() -> Result<()> {
         inside.end()?;
         ensure!(fs::read_to_string(root.join("note"))? == "cha", "content");
         ensure!(fs::read_to_string(root.join("sub/moved"))? == "new", "moved");
-        ensure!(!root.join("sub/inner").exists() && root.join("sub/dir").is_dir(), "removed and made");
+        ensure!(
+            !root.join("sub/inner").exists() && root.join("sub/dir").is_dir(),
+            "removed and made"
+        );
     }
     Ok(())
 }
@@ -157,9 +167,15 @@ fn a_file_as_root() -> Result<()> {
             } else {
                 inside.fails(&format!("write({})", py(&note)), REFUSED)?;
             }
-            inside.fails(&format!("os.unlink({})", py(&note)), &["EROFS", "EACCES", "EBUSY"])?;
+            inside.fails(
+                &format!("os.unlink({})", py(&note)),
+                &["EROFS", "EACCES", "EBUSY"],
+            )?;
             let moved = py(place.join("moved"));
-            inside.fails(&format!("os.rename({}, {moved})", py(&note)), &["EROFS", "EACCES", "EBUSY", "EXDEV"])?;
+            inside.fails(
+                &format!("os.rename({}, {moved})", py(&note)),
+                &["EROFS", "EACCES", "EBUSY", "EXDEV"],
+            )?;
             inside.fails(&format!("text({})", py(&other)), &["ENOENT", "EACCES"])?;
             inside.fails(&format!("write({moved})"), REFUSED)?;
             inside.end()?;
@@ -181,11 +197,17 @@ fn roots_in_roots() -> Result<()> {
         executable(&root.join("static"), &program(Tiny::Exit))?;
         give(&root)?;
         for turned in [false, true] {
-            let mut roots = vec![(root.clone(), "r"), (root.join("sub"), "rw"), (root.join("sub/deep"), "rwx")];
+            let mut roots = [
+                (root.clone(), "r"),
+                (root.join("sub"), "rw"),
+                (root.join("sub/deep"), "rwx"),
+            ];
             if turned {
                 roots.reverse();
             }
-            let run = roots.iter().fold(launch(&stage, view), |run, (path, rights)| run.root(path, rights));
+            let run = roots
+                .iter()
+                .fold(launch(&stage, view), |run, (path, rights)| run.root(path, rights));
             let mut inside = Inside::start(run)?;
             inside.fails(&format!("write({})", py(root.join("note"))), REFUSED)?;
             inside.works(&format!("write({})", py(root.join("sub/inner"))))?;
@@ -194,7 +216,10 @@ fn roots_in_roots() -> Result<()> {
             inside.gives(&format!("run({})[0]", py(root.join("sub/deep/static"))), RAN)?;
             // What is a root cannot be moved away from beneath its rights.
             let (sub, moved) = (py(root.join("sub/deep")), py(root.join("sub/moved")));
-            inside.fails(&format!("os.rename({sub}, {moved})"), &["EBUSY", "EXDEV", "EACCES"])?;
+            inside.fails(
+                &format!("os.rename({sub}, {moved})"),
+                &["EBUSY", "EXDEV", "EACCES"],
+            )?;
             inside.end()?;
         }
     }
@@ -206,14 +231,25 @@ fn names_of_every_kind() -> Result<()> {
     let long = "x".repeat(255);
     let wide = "ä".repeat(127);
     for view in VIEWS {
-        for name in ["with some spaces", "日本語 – ünï", "quo'te\"s $HOME `x`", "a:r", "-rf", long.as_str(), &wide] {
+        for name in [
+            "with some spaces",
+            "日本語 – ünï",
+            "quo'te\"s $HOME `x`",
+            "a:r",
+            "-rf",
+            long.as_str(),
+            &wide,
+        ] {
             let stage = Stage::new("names")?;
             let root = tree(&stage, name)?;
             let mut inside = Inside::start(launch(&stage, view).root(&root, "rw"))?;
             inside.gives(&format!("text({})", py(root.join("note"))), "a note")?;
             inside.works(&format!("write({}, 'new')", py(root.join(name))))?;
             inside.end()?;
-            ensure!(fs::read_to_string(root.join(name))? == "new", "`{name}` in {view}");
+            ensure!(
+                fs::read_to_string(root.join(name))? == "new",
+                "`{name}` in {view}"
+            );
         }
     }
     Ok(())

@@ -19,13 +19,18 @@ fn tmp_is_its_own_and_sized() -> Result<()> {
     for view in VIEWS {
         let stage = Stage::new("tmp")?;
         // Outside, the same names.
-        let outside = tempfile::Builder::new().prefix("guard-roots-").tempdir_in("/tmp")?;
+        let outside = tempfile::Builder::new()
+            .prefix("guard-roots-")
+            .tempdir_in("/tmp")?;
         fs::set_permissions(outside.path(), fs::Permissions::from_mode(0o777))?;
         fs::write(outside.path().join("secret"), "GUARD-SECRET")?;
         let mut left = Inside::start(launch(&stage, view).option("--name", "left"))?;
         let mut right = Inside::start(launch(&stage, view).option("--name", "right"))?;
         left.gives("os.listdir('/tmp')", json!([]))?;
-        left.fails(&format!("text({})", py(outside.path().join("secret"))), &["ENOENT"])?;
+        left.fails(
+            &format!("text({})", py(outside.path().join("secret"))),
+            &["ENOENT"],
+        )?;
         left.works("write('/tmp/mine', 'left')")?;
         right.gives("os.listdir('/tmp')", json!([]))?;
         let name = py(Path::new("/tmp").join(outside.path().file_name().context("a name")?));
@@ -33,11 +38,17 @@ fn tmp_is_its_own_and_sized() -> Result<()> {
         // In parts: a single write beyond the end would fail at once, whatever the size.
         let fill = "(lambda file: attempt(lambda: [file.write(bytes(1 << 20)) for _ in range(200)]))(open('/tmp/fill', 'wb', buffering=0))";
         left.gives(fill, "ENOSPC")?;
-        let filled = left.works("os.stat('/tmp/fill').st_size")?.as_u64().unwrap_or_default();
+        let filled = left
+            .works("os.stat('/tmp/fill').st_size")?
+            .as_u64()
+            .unwrap_or_default();
         ensure!((TMP - (2 << 20)..=TMP).contains(&filled), "{filled} bytes fitted");
         // The other's is not full, and the host's has none of it.
         right.works("write('/tmp/mine', bytes(1 << 20), 'wb')")?;
-        ensure!(!Path::new("/tmp/fill").exists() && !Path::new("/tmp/mine").exists(), "on the host");
+        ensure!(
+            !Path::new("/tmp/fill").exists() && !Path::new("/tmp/mine").exists(),
+            "on the host"
+        );
         ensure!(fs::read_dir(outside.path())?.count() == 1, "on the host");
         // No program is started from there.
         left.works("[os.unlink('/tmp/fill'), write('/tmp/run', '#!/usr/bin/python3\\n'), os.chmod('/tmp/run', 0o755)]")?;
@@ -52,7 +63,10 @@ fn tmp_is_its_own_and_sized() -> Result<()> {
 fn home_of_an_account() -> Result<()> {
     let stage = Stage::new("home")?;
     let home = "/usr/games";
-    let before = Path::new(home).is_dir().then(|| fs::read_dir(home).map(Iterator::count)).transpose()?;
+    let before = Path::new(home)
+        .is_dir()
+        .then(|| fs::read_dir(home).map(Iterator::count))
+        .transpose()?;
     let mut inside = Inside::start(launch(&stage, "private"))?;
     inside.gives("os.environ['HOME']", home)?;
     inside.gives("[os.environ['USER'], os.environ['LOGNAME']]", vec![USER, USER])?;
@@ -60,12 +74,18 @@ fn home_of_an_account() -> Result<()> {
     inside.gives("os.listdir(os.environ['HOME'])", json!([]))?;
     inside.gives("oct(os.stat(os.environ['HOME']).st_mode & 0o777)", "0o700")?;
     inside.works("write(os.environ['HOME'] + '/.cache', 'x')")?;
-    inside.gives("[os.getuid(), os.getgid(), os.getgroups()]", json!([IDS.0, IDS.1, []]))?;
+    inside.gives(
+        "[os.getuid(), os.getgid(), os.getgroups()]",
+        json!([IDS.0, IDS.1, []]),
+    )?;
     let mut other = Inside::start(launch(&stage, "private"))?;
     other.gives("os.listdir(os.environ['HOME'])", json!([]))?;
     inside.end()?;
     other.end()?;
-    let after = Path::new(home).is_dir().then(|| fs::read_dir(home).map(Iterator::count)).transpose()?;
+    let after = Path::new(home)
+        .is_dir()
+        .then(|| fs::read_dir(home).map(Iterator::count))
+        .transpose()?;
     ensure!(before == after, "the host's home was changed");
     Ok(())
 }
@@ -115,27 +135,47 @@ fn environment_by_allow_list() -> Result<()> {
         let stage = Stage::new("environment")?;
         let run = SECRETS
             .iter()
-            .fold(launch(&stage, view), |run, name| run.outer_env(name, "GUARD-SECRET"))
+            .fold(launch(&stage, view), |run, name| {
+                run.outer_env(name, "GUARD-SECRET")
+            })
             .outer_env("PASSED", "by name")
             .outer_env("LANG", "C.UTF-8")
             .option("--env", "PASSED")
             .option("--env", "GIVEN=a=b c")
             .option("--env", "NOT_THERE");
         let mut inside = Inside::start(run)?;
-        inside.gives("[name for name, value in os.environ.items() if 'SECRET' in value]", json!([]))?;
+        inside.gives(
+            "[name for name, value in os.environ.items() if 'SECRET' in value]",
+            json!([]),
+        )?;
         inside.gives("'SECRET' in text('/proc/self/environ')", false)?;
-        inside.gives("[os.environ['PASSED'], os.environ['GIVEN'], os.environ['LANG']]", json!(["by name", "a=b c", "C.UTF-8"]))?;
+        inside.gives(
+            "[os.environ['PASSED'], os.environ['GIVEN'], os.environ['LANG']]",
+            json!(["by name", "a=b c", "C.UTF-8"]),
+        )?;
         inside.gives("'NOT_THERE' in os.environ", false)?;
         let known = json!([
-            "GIVEN", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LOGNAME", "PASSED", "PATH", "SHELL", "TERM", "TZ", "USER"
+            "GIVEN", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LOGNAME", "PASSED", "PATH", "SHELL",
+            "TERM", "TZ", "USER"
         ]);
-        inside.gives(&format!("[name for name in os.environ if name not in {known} and not name.startswith('PYTHON')]"), json!([]))?;
+        inside.gives(
+            &format!(
+                "[name for name in os.environ if name not in {known} and not name.startswith('PYTHON')]"
+            ),
+            json!([]),
+        )?;
         inside.end()?;
         // The record has the names, no value.
         let records = stage.bench.records()?;
-        let launch = records.iter().find(|record| record.kind == "launch").context("no launch")?;
+        let launch = records
+            .iter()
+            .find(|record| record.kind == "launch")
+            .context("no launch")?;
         let text = launch.body.to_string();
-        ensure!(text.contains("\"GIVEN\"") && !text.contains("a=b c") && !text.contains("SECRET"), "{text}");
+        ensure!(
+            text.contains("\"GIVEN\"") && !text.contains("a=b c") && !text.contains("SECRET"),
+            "{text}"
+        );
     }
     Ok(())
 }
@@ -149,9 +189,15 @@ fn three_descriptors() -> Result<()> {
         let run = launch(&stage, view).around(["bash", "-c", &script, "bash"]);
         let mut inside = Inside::start(run)?;
         // The fourth is the listing itself.
-        inside.gives("sorted(map(int, os.listdir('/proc/self/fd')))[:-1]", json!([0, 1, 2]))?;
+        inside.gives(
+            "sorted(map(int, os.listdir('/proc/self/fd')))[:-1]",
+            json!([0, 1, 2]),
+        )?;
         inside.gives("len(os.listdir('/proc/self/fd'))", 4)?;
-        inside.gives("[stat.S_ISFIFO(os.fstat(number).st_mode) for number in (0, 1, 2)]", json!([true, true, true]))?;
+        inside.gives(
+            "[stat.S_ISFIFO(os.fstat(number).st_mode) for number in (0, 1, 2)]",
+            json!([true, true, true]),
+        )?;
         inside.end()?;
     }
     Ok(())
@@ -162,15 +208,27 @@ fn three_descriptors() -> Result<()> {
 fn working_directory() -> Result<()> {
     let stage = Stage::new("directory")?;
     let (root, elsewhere) = (super::tree(&stage, "root")?, stage.directory("elsewhere")?);
-    let run = launch(&stage, "private").root(&root, "r").option("--directory", root.join("sub"));
+    let run = launch(&stage, "private")
+        .root(&root, "r")
+        .option("--directory", root.join("sub"));
     let mut inside = Inside::start(run)?;
     inside.gives("os.getcwd()", json!(root.join("sub")))?;
     inside.end()?;
-    let mut inside = Inside::start(launch(&stage, "private").root(&root, "r").option("--directory", elsewhere))?;
+    let mut inside = Inside::start(
+        launch(&stage, "private")
+            .root(&root, "r")
+            .option("--directory", elsewhere),
+    )?;
     inside.gives("os.getcwd()", json!(root))?;
     inside.end()?;
-    let finished = stage.run().option("--directory", stage.path("gone")).run("", PATIENCE)?;
-    let what = format!("error: cannot use working directory `{}`\n", stage.path("gone").display());
+    let finished = stage
+        .run()
+        .option("--directory", stage.path("gone"))
+        .run("", PATIENCE)?;
+    let what = format!(
+        "error: cannot use working directory `{}`\n",
+        stage.path("gone").display()
+    );
     ensure!(finished.stderr.starts_with(&what), "{}", finished.stderr);
     Ok(())
 }

@@ -21,7 +21,10 @@ impl Chance {
     /// When the variable is no number.
     pub fn from_environment() -> Result<Self> {
         match std::env::var("GUARD_TEST_SEED") {
-            Ok(text) => Ok(Self::new(text.parse().with_context(|| format!("no seed: GUARD_TEST_SEED=`{text}`"))?)),
+            Ok(text) => Ok(Self::new(
+                text.parse()
+                    .with_context(|| format!("no seed: GUARD_TEST_SEED=`{text}`"))?,
+            )),
             Err(_) => {
                 let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
                 Ok(Self::new(u64::from(now.subsec_nanos()) ^ now.as_secs()))
@@ -29,7 +32,7 @@ impl Chance {
         }
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -38,6 +41,6 @@ impl Chance {
     }
 
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound.max(1)
+        self.number() % bound.max(1)
     }
 }

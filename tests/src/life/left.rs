@@ -32,26 +32,45 @@ impl Left {
     #[must_use]
     pub fn look(place: &Path, state: &Path) -> Self {
         let mut left = Self::default();
-        let parent = fs::canonicalize(state).ok().and_then(|state| guard_agent::warden::cgroup::parent_path(&state).ok());
+        let parent = fs::canonicalize(state)
+            .ok()
+            .and_then(|state| guard_agent::warden::cgroup::parent_path(&state).ok());
         left.find_processes(place, parent.as_deref());
         if let Some(parent) = parent {
             left.cgroups.extend(parent.exists().then(|| parent.clone()));
             let inside = fs::read_dir(&parent).into_iter().flatten().flatten();
-            left.cgroups.extend(inside.map(|entry| entry.path()).filter(|path| path.is_dir()));
+            left.cgroups
+                .extend(inside.map(|entry| entry.path()).filter(|path| path.is_dir()));
         }
         let mark = place.display().to_string();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        left.mounts.extend(mounts.lines().filter(|line| line.contains(&mark)).map(str::to_owned));
-        let sessions = fs::read_dir(state.join("sessions")).into_iter().flatten().flatten();
+        left.mounts.extend(
+            mounts
+                .lines()
+                .filter(|line| line.contains(&mark))
+                .map(str::to_owned),
+        );
+        let sessions = fs::read_dir(state.join("sessions"))
+            .into_iter()
+            .flatten()
+            .flatten();
         left.files.extend(sessions.map(|entry| entry.path()));
         left
     }
 
     fn find_processes(&mut self, place: &Path, cgroup: Option<&Path>) {
         let place = place.as_os_str().as_bytes();
-        let group = cgroup.and_then(Path::file_name).map(|name| format!("/{}/", name.to_string_lossy()));
+        let group = cgroup
+            .and_then(Path::file_name)
+            .map(|name| format!("/{}/", name.to_string_lossy()));
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+            let Some(pid) = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse::<i32>().ok())
+            else {
+                continue;
+            };
             let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
             let inside = group.as_ref().is_some_and(|group| {
                 fs::read_to_string(entry.path().join("cgroup")).is_ok_and(|text| text.contains(group))
@@ -72,7 +91,11 @@ impl Left {
 
     #[must_use]
     pub fn pids(&self, role: Role) -> Vec<i32> {
-        self.processes.iter().filter(|(is, ..)| *is == role).map(|(_, pid, _)| *pid).collect()
+        self.processes
+            .iter()
+            .filter(|(is, ..)| *is == role)
+            .map(|(_, pid, _)| *pid)
+            .collect()
     }
 
     /// Sandboxes that exist now.
@@ -84,7 +107,10 @@ impl Left {
 
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.processes.is_empty() && self.cgroups.is_empty() && self.mounts.is_empty() && self.files.is_empty()
+        self.processes.is_empty()
+            && self.cgroups.is_empty()
+            && self.mounts.is_empty()
+            && self.files.is_empty()
     }
 
     /// Whether nothing runs and nothing is mounted; a session file may tell the next warden what to record.
@@ -96,8 +122,14 @@ impl Left {
     /// For people.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        let processes = self.processes.iter().map(|(role, pid, words)| format!("{role:?} {pid}: {words}"));
-        let cgroups = self.cgroups.iter().map(|path| format!("cgroup {}", path.display()));
+        let processes = self
+            .processes
+            .iter()
+            .map(|(role, pid, words)| format!("{role:?} {pid}: {words}"));
+        let cgroups = self
+            .cgroups
+            .iter()
+            .map(|path| format!("cgroup {}", path.display()));
         let mounts = self.mounts.iter().map(|line| format!("mount {line}"));
         let files = self.files.iter().map(|path| format!("file {}", path.display()));
         processes.chain(cgroups).chain(mounts).chain(files).collect()
@@ -122,7 +154,9 @@ fn role(words: &[u8], inside: bool) -> Option<Role> {
 /// A dead process that the machine's own init has yet to fetch: not ours any more.
 fn dead_child_of_init(process: &Path) -> bool {
     let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with("Z 1 "))
+    stat.rsplit(") ")
+        .next()
+        .is_some_and(|rest| rest.starts_with("Z 1 "))
 }
 
 /// The namespaces a process lives in, as `net:[4026532281]`.
@@ -149,15 +183,25 @@ pub fn ticks() -> u64 {
 pub fn held(wanted: &BTreeSet<String>, at: u64) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let started = fs::read_to_string(entry.path().join("stat")).ok().and_then(|stat| {
-            stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(19)?.parse::<u64>().ok())
-        });
+        let started = fs::read_to_string(entry.path().join("stat"))
+            .ok()
+            .and_then(|stat| {
+                stat.rsplit(") ")
+                    .next()
+                    .and_then(|rest| rest.split(' ').nth(19)?.parse::<u64>().ok())
+            });
         if started.is_none_or(|started| started > at) || dead_child_of_init(&entry.path()) {
             continue;
         }
         for part in ["ns", "fd"] {
-            for item in fs::read_dir(entry.path().join(part)).into_iter().flatten().flatten() {
-                let link = fs::read_link(item.path()).map(|link| link.display().to_string()).unwrap_or_default();
+            for item in fs::read_dir(entry.path().join(part))
+                .into_iter()
+                .flatten()
+                .flatten()
+            {
+                let link = fs::read_link(item.path())
+                    .map(|link| link.display().to_string())
+                    .unwrap_or_default();
                 if wanted.contains(&link) {
                     found.insert(link);
                 }
@@ -165,6 +209,11 @@ pub fn held(wanted: &BTreeSet<String>, at: u64) -> BTreeSet<String> {
         }
     }
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    found.extend(wanted.iter().filter(|name| mounts.contains(name.as_str())).cloned());
+    found.extend(
+        wanted
+            .iter()
+            .filter(|name| mounts.contains(name.as_str()))
+            .cloned(),
+    );
     found
 }

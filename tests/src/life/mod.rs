@@ -19,7 +19,10 @@ pub fn limit(base: Duration) -> Duration {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     #[expect(clippy::cast_precision_loss, reason = "a number of processors")]
     let queue = (load / processors as f64).max(1.0);
-    let slow = std::env::var("GUARD_TEST_SLOW").ok().and_then(|text| text.parse::<f64>().ok()).unwrap_or(1.0);
+    let slow = std::env::var("GUARD_TEST_SLOW")
+        .ok()
+        .and_then(|text| text.parse::<f64>().ok())
+        .unwrap_or(1.0);
     base.mul_f64(queue * slow.max(1.0))
 }
 

@@ -64,7 +64,11 @@ impl Stage {
             fs::set_permissions(&dir, fs::Permissions::from_mode(mode))?;
         }
         fs::copy(programs::puppet()?, scratch.path().join("bin/guard-puppet"))?;
-        Ok(Self { agent: programs::agent()?, scratch, idle: 20 })
+        Ok(Self {
+            agent: programs::agent()?,
+            scratch,
+            idle: 20,
+        })
     }
 
     #[must_use]
@@ -132,7 +136,13 @@ impl Stage {
                 String::from_utf8_lossy(&text).into_owned()
             })
         });
-        Ok(Session { stdin: child.stdin.take(), stdout: child.stdout.take(), child, stderr, started })
+        Ok(Session {
+            stdin: child.stdin.take(),
+            stdout: child.stdout.take(),
+            child,
+            stderr,
+            started,
+        })
     }
 
     /// Runs it to its end with this input.
@@ -177,7 +187,12 @@ impl Stage {
                 return Ok(start.elapsed());
             }
             if Instant::now() > until {
-                bail!("left behind after {:?}:\n  {}{}", start.elapsed(), left.lines().join("\n  "), self.log());
+                bail!(
+                    "left behind after {:?}:\n  {}{}",
+                    start.elapsed(),
+                    left.lines().join("\n  "),
+                    self.log()
+                );
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -188,7 +203,9 @@ impl Stage {
     /// # Errors
     /// When it does not come.
     pub fn wait_for(&self, role: Role) -> Result<i32> {
-        self.wait_until(&format!("no process of role {role:?}"), || self.left().pids(role).first().copied())
+        self.wait_until(&format!("no process of role {role:?}"), || {
+            self.left().pids(role).first().copied()
+        })
     }
 
     /// # Errors
@@ -217,7 +234,10 @@ impl Stage {
     /// # Errors
     /// When it does not hold.
     pub fn verify(&self) -> Result<()> {
-        let out = Command::new(&self.agent).args(["audit", "verify", "--audit"]).arg(self.audit()).output()?;
+        let out = Command::new(&self.agent)
+            .args(["audit", "verify", "--audit"])
+            .arg(self.audit())
+            .output()?;
         ensure!(
             out.status.success(),
             "`audit verify` ended with {}:\n{}{}",
@@ -234,7 +254,10 @@ impl Stage {
     /// When it does not.
     pub fn works(&self) -> Result<()> {
         let mark = self.work("works");
-        let done = self.finish(&mut self.puppet([format!("mark={}", mark.display()), "say=works".into()]), b"")?;
+        let done = self.finish(
+            &mut self.puppet([format!("mark={}", mark.display()), "say=works".into()]),
+            b"",
+        )?;
         ensure!(
             done.code() == Some(0) && done.text() == "works\n" && mark.exists(),
             "the next run ended with {}, said {:?} and\n{}{}",
@@ -258,9 +281,19 @@ impl Stage {
 impl Drop for Stage {
     /// A test that failed half-way leaves no cgroup to the machine; one that passed has none.
     fn drop(&mut self) {
-        let Ok(parent) = guard_agent::warden::cgroup::parent_path(&self.state()) else { return };
-        for entry in fs::read_dir(&parent).into_iter().flatten().flatten().filter(|entry| entry.path().is_dir()) {
-            drop(guard_agent::warden::cgroup::destroy(&entry.path(), Duration::from_secs(2)));
+        let Ok(parent) = guard_agent::warden::cgroup::parent_path(&self.state()) else {
+            return;
+        };
+        for entry in fs::read_dir(&parent)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|entry| entry.path().is_dir())
+        {
+            drop(guard_agent::warden::cgroup::destroy(
+                &entry.path(),
+                Duration::from_secs(2),
+            ));
         }
         drop(fs::remove_dir(parent));
     }
@@ -296,8 +329,15 @@ impl Session {
             }
             line.push(byte[0]);
         }
-        let said = self.stderr.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
-        bail!("the output ended after {:?}; it said:\n{said}", String::from_utf8_lossy(&line))
+        let said = self
+            .stderr
+            .take()
+            .and_then(|thread| thread.join().ok())
+            .unwrap_or_default();
+        bail!(
+            "the output ended after {:?}; it said:\n{said}",
+            String::from_utf8_lossy(&line)
+        )
     }
 
     /// Closes its input and waits for its end.
@@ -333,8 +373,17 @@ impl Session {
         };
         let took = self.started.elapsed();
         let stdout = reader.and_then(|thread| thread.join().ok()).unwrap_or_default();
-        let stderr = self.stderr.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
-        Ok(Done { status, stdout, stderr, took })
+        let stderr = self
+            .stderr
+            .take()
+            .and_then(|thread| thread.join().ok())
+            .unwrap_or_default();
+        Ok(Done {
+            status,
+            stdout,
+            stderr,
+            took,
+        })
     }
 }
 

@@ -32,7 +32,12 @@ pub fn in_source(source: &Path) -> Result<BTreeSet<String>> {
             }
         }
     }
-    ensure!(found.len() > 20, "only {} steps found in `{}`", found.len(), source.display());
+    ensure!(
+        found.len() > 20,
+        "only {} steps found in `{}`",
+        found.len(),
+        source.display()
+    );
     Ok(found)
 }
 
@@ -40,9 +45,14 @@ fn names(text: &str, found: &mut BTreeSet<String>) {
     for call in ["point(", "step("] {
         for (at, _) in text.match_indices(call) {
             let rest = text[at + call.len()..].trim_start();
-            let Some(name) = rest.strip_prefix('"').and_then(|rest| rest.split('"').next()) else { continue };
+            let Some(name) = rest.strip_prefix('"').and_then(|rest| rest.split('"').next()) else {
+                continue;
+            };
             // `step("create a landlock ruleset")` is another helper's sentence.
-            let is_name = name.contains('.') && name.bytes().all(|byte| byte.is_ascii_lowercase() || b".-".contains(&byte));
+            let is_name = name.contains('.')
+                && name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || b".-".contains(&byte));
             if is_name {
                 found.insert(name.to_owned());
             }
@@ -128,8 +138,11 @@ pub const GATEWAY: &[&str] = &[
     "gateway.seccomp",
 ];
 
-/// Writes when a session ends.
-pub const END_WRITES: &[&str] = &["exit.record", "audit.write#2", "audit.sync#2", "audit.checkpoint", "audit.write#3"];
+/// Writes when a session ends, before the gateway hears of it.
+pub const END_WRITES: &[&str] = &["exit.record", "audit.write#2", "audit.sync#2"];
+
+/// Writes when a trail is closed, after that.
+pub const CLOSE_WRITES: &[&str] = &["audit.checkpoint", "audit.write#3"];
 
 /// What the reaper, or the next warden, does about a dead warden.
 pub const SWEEP: &[&str] = &["sweep.kill", "sweep.record"];
@@ -143,11 +156,21 @@ pub const ELSEWHERE: &[&str] = &["audit.rotate"];
 /// All tables together, without the numbers of occurrences.
 #[must_use]
 pub fn tested() -> BTreeSet<String> {
-    [WARDEN, LAUNCH, LAUNCH_WRITES, GATEWAY, END_WRITES, SWEEP, LEAVE, ELSEWHERE]
-        .concat()
-        .into_iter()
-        .map(|name| name.split('#').next().unwrap_or(name).to_owned())
-        .collect()
+    [
+        WARDEN,
+        LAUNCH,
+        LAUNCH_WRITES,
+        GATEWAY,
+        END_WRITES,
+        CLOSE_WRITES,
+        SWEEP,
+        LEAVE,
+        ELSEWHERE,
+    ]
+    .concat()
+    .into_iter()
+    .map(|name| name.split('#').next().unwrap_or(name).to_owned())
+    .collect()
 }
 
 /// # Errors

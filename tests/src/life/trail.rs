@@ -7,7 +7,10 @@ use anyhow::{Result, ensure};
 use crate::records::Record;
 
 fn of<'a>(record: &'a Record, name: &str) -> &'a str {
-    record.field(name).and_then(|value| value.as_str()).unwrap_or_default()
+    record
+        .field(name)
+        .and_then(|value| value.as_str())
+        .unwrap_or_default()
 }
 
 /// Records of one kind.
@@ -23,12 +26,18 @@ pub fn kind<'a>(records: &'a [Record], kind: &str) -> Vec<&'a Record> {
 /// When a session is told wrongly.
 pub fn complete(records: &[Record]) -> Result<()> {
     let mut open: BTreeMap<&str, u64> = BTreeMap::new();
-    let gaps: Vec<&str> = kind(records, "gap").iter().map(|record| of(record, "session")).collect();
+    let gaps: Vec<&str> = kind(records, "gap")
+        .iter()
+        .map(|record| of(record, "session"))
+        .collect();
     for record in records {
         let session = of(record, "session");
         match record.kind.as_str() {
             "launch" => {
-                ensure!(open.insert(session, record.seq).is_none(), "`{session}` is launched twice");
+                ensure!(
+                    open.insert(session, record.seq).is_none(),
+                    "`{session}` is launched twice"
+                );
             }
             "exit" => {
                 let launched = open.remove(session).is_some();
@@ -41,7 +50,10 @@ pub fn complete(records: &[Record]) -> Result<()> {
             _ => {}
         }
     }
-    ensure!(open.is_empty(), "launched and never ended (session, record): {open:?}");
+    ensure!(
+        open.is_empty(),
+        "launched and never ended (session, record): {open:?}"
+    );
     Ok(())
 }
 

@@ -58,7 +58,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         rows.push(one(leg, index + 1, chosen.len(), &fixtures));
     }
     let ran: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
-    ensure!(ran == names(&chosen), "the legs that ran are not the declared ones: {ran:?}");
+    ensure!(
+        ran == names(&chosen),
+        "the legs that ran are not the declared ones: {ran:?}"
+    );
     Ok(summary(&rows, start.elapsed()))
 }
 
@@ -124,7 +127,9 @@ fn one(leg: &Leg, number: usize, of: usize, fixtures: &Path) -> Row {
         totals.failed = 1;
     }
     let seconds = start.elapsed().as_secs_f64();
-    let verdict = failure.as_deref().map_or_else(|| "ok".to_owned(), |why| format!("FAILED ({why})"));
+    let verdict = failure
+        .as_deref()
+        .map_or_else(|| "ok".to_owned(), |why| format!("FAILED ({why})"));
     println!(
         "=== {}: {verdict}, {} passed, {} failed, {seconds:.1} s",
         leg.name, totals.passed, totals.failed
@@ -168,15 +173,34 @@ fn attempt(leg: &Leg, fixtures: &Path, totals: &mut Totals) -> Result<()> {
 
 fn summary(rows: &[Row], time: Duration) -> ExitCode {
     let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
-    println!("\n{:<width$}  {:>7} {:>7} {:>8} {:>9}", "leg", "passed", "failed", "ignored", "seconds");
+    println!(
+        "\n{:<width$}  {:>7} {:>7} {:>8} {:>9}",
+        "leg", "passed", "failed", "ignored", "seconds"
+    );
     for row in rows {
-        let Totals { passed, failed, ignored, .. } = row.totals;
-        let why = row.failure.as_deref().map_or_else(String::new, |why| format!("  FAILED: {why}"));
-        println!("{:<width$}  {passed:>7} {failed:>7} {ignored:>8} {:>9.1}{why}", row.name, row.seconds);
+        let Totals {
+            passed,
+            failed,
+            ignored,
+            ..
+        } = row.totals;
+        let why = row
+            .failure
+            .as_deref()
+            .map_or_else(String::new, |why| format!("  FAILED: {why}"));
+        println!(
+            "{:<width$}  {passed:>7} {failed:>7} {ignored:>8} {:>9.1}{why}",
+            row.name, row.seconds
+        );
     }
     let passed: u64 = rows.iter().map(|row| row.totals.passed).sum();
     let failed: u64 = rows.iter().map(|row| row.totals.failed).sum();
-    println!("{} legs in {} min {} s", rows.len(), time.as_secs() / 60, time.as_secs() % 60);
+    println!(
+        "{} legs in {} min {} s",
+        rows.len(),
+        time.as_secs() / 60,
+        time.as_secs() % 60
+    );
     println!("{passed} passed, {failed} failed");
     if failed == 0 && rows.iter().all(|row| row.failure.is_none()) {
         ExitCode::SUCCESS

@@ -43,10 +43,14 @@ pub(super) fn run(mut command: Command, limit: Duration, mut take: impl FnMut(&s
                 if Instant::now() >= until || ended.is_some() {
                     end_tree(child.id());
                     let _ = child.wait();
-                    let what = ended.map_or("not done", |_| "ended, but something it started holds its output");
+                    let what =
+                        ended.map_or("not done", |_| "ended, but something it started holds its output");
                     bail!("`{name}`: {what} after {} s", start.elapsed().as_secs());
                 }
-                take(&format!("[test] still running after {} s", start.elapsed().as_secs()));
+                take(&format!(
+                    "[test] still running after {} s",
+                    start.elapsed().as_secs()
+                ));
             }
         }
     }
@@ -59,7 +63,10 @@ fn lines(reader: PipeReader) -> Receiver<String> {
         let mut bytes = Vec::new();
         while reader.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
             let line = String::from_utf8_lossy(&bytes);
-            if sender.send(line.trim_end_matches(['\n', '\r']).to_owned()).is_err() {
+            if sender
+                .send(line.trim_end_matches(['\n', '\r']).to_owned())
+                .is_err()
+            {
                 return;
             }
             bytes.clear();
@@ -89,7 +96,11 @@ fn children(parent: u32) -> Vec<u32> {
     };
     threads
         .filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok())
-        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>())
+        .flat_map(|list| {
+            list.split_whitespace()
+                .filter_map(|pid| pid.parse().ok())
+                .collect::<Vec<u32>>()
+        })
         .collect()
 }
 
@@ -106,9 +117,13 @@ mod tests {
     #[test]
     fn both_outputs_arrive_and_the_status() {
         let mut seen = Vec::new();
-        let status = run(shell("echo one; echo two >&2; printf three; exit 3"), QUIET, |line| {
-            seen.push(line.to_owned());
-        });
+        let status = run(
+            shell("echo one; echo two >&2; printf three; exit 3"),
+            QUIET,
+            |line| {
+                seen.push(line.to_owned());
+            },
+        );
         assert_eq!(status.unwrap().code(), Some(3));
         assert_eq!(seen, ["one", "two", "three"]);
     }
@@ -117,7 +132,9 @@ mod tests {
     fn a_hanging_program_ends_with_its_children() {
         let mut pids = Vec::new();
         let limit = Duration::from_millis(500);
-        let error = run(shell("sleep 600 & echo $!; wait"), limit, |line| pids.push(line.to_owned()));
+        let error = run(shell("sleep 600 & echo $!; wait"), limit, |line| {
+            pids.push(line.to_owned());
+        });
         assert!(error.unwrap_err().to_string().contains("not done after"));
         let stat = format!("/proc/{}/stat", pids[0]);
         let gone = |text: String| text.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'));

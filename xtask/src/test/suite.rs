@@ -100,7 +100,10 @@ fn expand(row: &Row, full: bool) -> Result<Vec<Leg>> {
         (None, Some(test), None) => vec![host(row, &test)],
         (None, None, Some(case)) => {
             ensure!(!row.kernels.is_empty(), "`vm = \"{case}\"` names no kernels");
-            row.kernels.iter().map(|kernel| guest(row, &case, kernel, full)).collect()
+            row.kernels
+                .iter()
+                .map(|kernel| guest(row, &case, kernel, full))
+                .collect()
         }
         _ => bail!("a leg has exactly one of `unit`, `test` and `vm`: {row:?}"),
     };
@@ -148,7 +151,10 @@ fn unit(row: &Row, package: &str) -> (String, Program) {
 
 fn host(row: &Row, test: &str) -> (String, Program) {
     let args = ["test", "--package", "guard-tests", "--test", test].map(str::to_owned);
-    (format!("host:{test}"), Program::Cargo(with_test_args(args.to_vec(), &row.args)))
+    (
+        format!("host:{test}"),
+        Program::Cargo(with_test_args(args.to_vec(), &row.args)),
+    )
 }
 
 fn with_test_args(mut args: Vec<String>, further: &[String]) -> Vec<String> {
@@ -180,21 +186,41 @@ fn guest(row: &Row, case: &str, kernel: &str, full: bool) -> (String, Program) {
 /// Compares the file with what cargo knows: every test of guard-tests and every package's unit tests have a leg.
 pub(super) fn complete(legs: &[Leg], metadata: &Value) -> Result<()> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let members: BTreeSet<String> =
-        metadata["workspace_members"].as_array().into_iter().flatten().map(text).collect();
-    let packages = metadata["packages"].as_array().context("cargo named no packages")?;
+    let members: BTreeSet<String> = metadata["workspace_members"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(text)
+        .collect();
+    let packages = metadata["packages"]
+        .as_array()
+        .context("cargo named no packages")?;
     let mut wanted = BTreeSet::new();
     let mut tests = BTreeSet::new();
-    for package in packages.iter().filter(|package| members.contains(&text(&package["id"]))) {
+    for package in packages
+        .iter()
+        .filter(|package| members.contains(&text(&package["id"])))
+    {
         wanted.insert(format!("unit:{}", text(&package["name"])));
         if package["name"] == "guard-tests" {
             let targets = package["targets"].as_array().into_iter().flatten();
-            let kind = |target: &Value| target["kind"].as_array().is_some_and(|k| k.iter().any(|k| k == "test"));
-            tests.extend(targets.filter(|target| kind(target)).map(|target| text(&target["name"])));
+            let kind = |target: &Value| {
+                target["kind"]
+                    .as_array()
+                    .is_some_and(|k| k.iter().any(|k| k == "test"))
+            };
+            tests.extend(
+                targets
+                    .filter(|target| kind(target))
+                    .map(|target| text(&target["name"])),
+            );
         }
     }
     let unit = |name: &str| legs.iter().any(|leg| leg.name.split('+').next() == Some(name));
-    let has = |test: &str| legs.iter().any(|leg| leg.name.split_once(':').is_some_and(|(_, name)| name == test));
+    let has = |test: &str| {
+        legs.iter()
+            .any(|leg| leg.name.split_once(':').is_some_and(|(_, name)| name == test))
+    };
     let mut missing: Vec<String> = wanted.into_iter().filter(|name| !unit(name)).collect();
     missing.extend(tests.into_iter().filter(|test| !has(test)));
     ensure!(
@@ -232,10 +258,15 @@ mod tests {
     #[test]
     fn rows_become_legs() {
         let legs = parse(FILE, true).unwrap();
-        assert_eq!(names(&legs), ["unit:a+faults", "host:escape", "vm-6.1:limits", "vm-6.12:limits"]);
+        assert_eq!(
+            names(&legs),
+            ["unit:a+faults", "host:escape", "vm-6.1:limits", "vm-6.12:limits"]
+        );
         let env: Vec<&str> = legs[1].env.values().map(String::as_str).collect();
         assert_eq!(env, ["host", "100", "1"]);
-        let Program::Xtask(args) = &legs[2].program else { panic!("{:?}", legs[2]) };
+        let Program::Xtask(args) = &legs[2].program else {
+            panic!("{:?}", legs[2])
+        };
         assert_eq!(args, &["vm", "--kernel", "6.1", "--env", "LEG=vm", "test:limits"]);
         assert_eq!(parse(FILE, false).unwrap()[1].env.len(), 2);
     }
@@ -266,7 +297,9 @@ mod tests {
         let legs = |text: &str| parse(text, false).unwrap();
         let all = "[[leg]]\nunit = 'guard-tests'\n[[leg]]\ntest = 'escape'";
         complete(&legs(all), &metadata).unwrap();
-        let error = complete(&legs("[[leg]]\ntest = 'other'"), &metadata).unwrap_err().to_string();
+        let error = complete(&legs("[[leg]]\ntest = 'other'"), &metadata)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("unit:guard-tests, escape"), "{error}");
     }
 }

@@ -19,8 +19,12 @@ impl Totals {
             self.summaries += 1;
             for part in counts.split([';', '.']) {
                 let mut words = part.split_whitespace();
-                let (Some(number), Some(word)) = (words.next(), words.next()) else { continue };
-                let Ok(number) = number.parse::<u64>() else { continue };
+                let (Some(number), Some(word)) = (words.next(), words.next()) else {
+                    continue;
+                };
+                let Ok(number) = number.parse::<u64>() else {
+                    continue;
+                };
                 match word {
                     "passed" => self.passed += number,
                     "failed" => self.failed += number,
@@ -28,7 +32,10 @@ impl Totals {
                     _ => {}
                 }
             }
-        } else if let Some((_, rest)) = line.split_once("] ").filter(|(start, _)| start.starts_with("[vm ")) {
+        } else if let Some((_, rest)) = line
+            .split_once("] ")
+            .filter(|(start, _)| start.starts_with("[vm "))
+        {
             match rest.split_whitespace().next() {
                 Some("ok") => self.cases.0 += 1,
                 Some("FAILED") => self.cases.1 += 1,
@@ -75,7 +82,10 @@ mod tests {
             "[vm 6.12.1] FAILED panic            boot 4.1 s, total 6.0 s",
         ];
         assert_eq!(counts(&rows), (1, 1, 0));
-        let both = [rows[1], "test result: ok. 4 passed; 0 failed; 0 ignored; 0 measured"];
+        let both = [
+            rows[1],
+            "test result: ok. 4 passed; 0 failed; 0 ignored; 0 measured",
+        ];
         assert_eq!(counts(&both), (4, 0, 0));
     }
 

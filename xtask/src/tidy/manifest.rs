@@ -61,13 +61,24 @@ fn lints(table: Option<&toml::Value>) -> BTreeMap<String, String> {
 }
 
 fn compare(shared: &BTreeMap<String, String>, kernel: &BTreeMap<String, String>) -> Vec<String> {
-    let strict = |level: &str| ["allow", "warn", "deny", "forbid"].iter().position(|known| *known == level);
+    let strict = |level: &str| {
+        ["allow", "warn", "deny", "forbid"]
+            .iter()
+            .position(|known| *known == level)
+    };
     let mut problems = Vec::new();
-    for (lint, level) in shared.iter().filter(|(lint, _)| !NOT_IN_KERNEL.contains(&lint.as_str())) {
+    for (lint, level) in shared
+        .iter()
+        .filter(|(lint, _)| !NOT_IN_KERNEL.contains(&lint.as_str()))
+    {
         match kernel.get(lint) {
-            None => problems.push(format!("guard-ebpf/Cargo.toml: lint `{lint}` of the workspace is missing")),
+            None => problems.push(format!(
+                "guard-ebpf/Cargo.toml: lint `{lint}` of the workspace is missing"
+            )),
             Some(own) if strict(own) < strict(level) => {
-                problems.push(format!("guard-ebpf/Cargo.toml: `{lint}` is `{own}`, the workspace has `{level}`"));
+                problems.push(format!(
+                    "guard-ebpf/Cargo.toml: `{lint}` is `{own}`, the workspace has `{level}`"
+                ));
             }
             Some(_) => {}
         }
@@ -82,8 +93,12 @@ mod tests {
     #[test]
     fn weaker_and_missing_lints_are_found() {
         let list = |text: &str| lints(text.parse::<Table>().unwrap().get("lints"));
-        let shared = list("[lints.rust]\na = 'deny'\nb = { level = 'warn', priority = -1 }\nunsafe_code = 'deny'");
-        assert_eq!(compare(&shared, &list("[lints.rust]\na = 'forbid'\nb = 'warn'")), Vec::<String>::new());
+        let shared =
+            list("[lints.rust]\na = 'deny'\nb = { level = 'warn', priority = -1 }\nunsafe_code = 'deny'");
+        assert_eq!(
+            compare(&shared, &list("[lints.rust]\na = 'forbid'\nb = 'warn'")),
+            Vec::<String>::new()
+        );
         let problems = compare(&shared, &list("[lints.rust]\na = 'warn'"));
         assert_eq!(problems.len(), 2, "{problems:?}");
     }

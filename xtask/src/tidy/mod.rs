@@ -18,8 +18,12 @@ pub(crate) fn run() -> Result<()> {
     let mut read = 0;
     for path in &files {
         // Gone from the tree but not yet from the index, or not text.
-        let Ok(bytes) = fs::read(root.join(path)) else { continue };
-        let Ok(text) = String::from_utf8(bytes) else { continue };
+        let Ok(bytes) = fs::read(root.join(path)) else {
+            continue;
+        };
+        let Ok(text) = String::from_utf8(bytes) else {
+            continue;
+        };
         read += 1;
         for finding in rules::check(&rules::File { path, text: &text }) {
             let line = format!("{}: {}", finding.place, finding.what);
@@ -42,9 +46,18 @@ pub(crate) fn run() -> Result<()> {
 /// Files of the repository, committed or about to be.
 fn files() -> Result<Vec<String>> {
     let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
-    let out = apt::output(Command::new("git").args(["-c", "safe.directory=*"]).args(list).current_dir(crate::workspace()))
-        .context("list the repository's files")?;
-    let mut files: Vec<String> = out.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect();
+    let out = apt::output(
+        Command::new("git")
+            .args(["-c", "safe.directory=*"])
+            .args(list)
+            .current_dir(crate::workspace()),
+    )
+    .context("list the repository's files")?;
+    let mut files: Vec<String> = out
+        .split('\0')
+        .filter(|path| !path.is_empty())
+        .map(str::to_owned)
+        .collect();
     files.sort();
     files.dedup();
     Ok(files)

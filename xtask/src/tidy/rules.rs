@@ -10,7 +10,10 @@ const UNSAFE: &[&str] = &[
     "tests/probes/",
 ];
 /// Files of the agent that start programs: itself, in another role.
-const STARTS_PROGRAMS: &[&str] = &["guard-agent/src/cli/resolve.rs", "guard-agent/src/link/connect.rs"];
+const STARTS_PROGRAMS: &[&str] = &[
+    "guard-agent/src/cli/resolve.rs",
+    "guard-agent/src/link/connect.rs",
+];
 /// Files of the agent that read the environment: the list of our variables, and what is passed on to the server.
 const READS_ENVIRONMENT: &[&str] = &[
     "guard-agent/src/config/env.rs",
@@ -87,12 +90,17 @@ fn any_text(file: &File<'_>) -> Vec<Finding> {
 
 /// A path in the home of a person, of root, or in the place projects are worked on.
 fn developer_path(line: &str) -> Option<&str> {
-    let start = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric() && !matches!(c, '.' | '_' | '-' | '/' | '}'));
+    let start =
+        |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric() && !matches!(c, '.' | '_' | '-' | '/' | '}'));
     let word = |text: &str| {
         text.find(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-'))
             .unwrap_or(text.len())
     };
-    for (home, needs_name) in [(concat!("/ro", "ot/"), true), (concat!("/ho", "me/"), true), (concat!("/wo", "rk/"), false)] {
+    for (home, needs_name) in [
+        (concat!("/ro", "ot/"), true),
+        (concat!("/ho", "me/"), true),
+        (concat!("/wo", "rk/"), false),
+    ] {
         for (at, _) in line.match_indices(home) {
             let before = line.get(..at).and_then(|text| text.chars().next_back());
             let rest = line.get(at + home.len()..).unwrap_or_default();
@@ -116,12 +124,19 @@ fn rust(file: &File<'_>) -> Vec<Finding> {
     if length > LINES_WARN {
         findings.push(Finding {
             only_a_warning: length <= LINES_MOST,
-            ..file.finding(length - 1, format!("{length} lines, {LINES_MOST} at most and better under {LINES_WARN}"))
+            ..file.finding(
+                length - 1,
+                format!("{length} lines, {LINES_MOST} at most and better under {LINES_WARN}"),
+            )
         });
     }
     let whole = code(file.text);
     for (number, line) in whole.lines().enumerate() {
-        for name in [concat!("to", "do!"), concat!("unimple", "mented!"), concat!("d", "bg!")] {
+        for name in [
+            concat!("to", "do!"),
+            concat!("unimple", "mented!"),
+            concat!("d", "bg!"),
+        ] {
             if has_word(line, name) {
                 findings.push(file.finding(number, format!("`{name}` in committed code")));
             }
@@ -162,7 +177,10 @@ fn agent(file: &File<'_>, product: &str) -> Vec<Finding> {
         }
         let starts = line.contains("process::Command") || has_word(line, "Command::new");
         if starts && !file.within(STARTS_PROGRAMS) {
-            findings.push(file.finding(number, format!("only {} start programs", STARTS_PROGRAMS.join(" and "))));
+            findings.push(file.finding(
+                number,
+                format!("only {} start programs", STARTS_PROGRAMS.join(" and ")),
+            ));
         }
         if line.contains("env::var") && !file.within(READS_ENVIRONMENT) {
             findings.push(file.finding(number, "variables are read through `config::env`"));
@@ -186,16 +204,26 @@ mod tests {
     use super::*;
 
     fn what(path: &str, text: &str) -> Vec<String> {
-        check(&File { path, text }).into_iter().map(|finding| finding.what).collect()
+        check(&File { path, text })
+            .into_iter()
+            .map(|finding| finding.what)
+            .collect()
     }
 
     fn broken(path: &str, text: &str, part: &str) {
         let found = what(path, &format!("//! m\n{text}\n"));
-        assert!(found.iter().any(|what| what.contains(part)), "{path}: `{text}` gave {found:?}");
+        assert!(
+            found.iter().any(|what| what.contains(part)),
+            "{path}: `{text}` gave {found:?}"
+        );
     }
 
     fn fine(path: &str, text: &str) {
-        assert_eq!(what(path, &format!("//! m\n{text}\n")), Vec::<String>::new(), "{path}: `{text}`");
+        assert_eq!(
+            what(path, &format!("//! m\n{text}\n")),
+            Vec::<String>::new(),
+            "{path}: `{text}`"
+        );
     }
 
     #[test]
@@ -209,12 +237,26 @@ mod tests {
         broken(agent, "#[ignore]", "says why");
         broken("docs/a.md", concat!("FIX", "ME later"), "file an issue");
         broken("docs/a.md", concat!("see /ro", "ot/x"), "somebody's machine");
-        broken("docs/a.md", concat!("see `/ho", "me/jane/x`"), "somebody's machine");
+        broken(
+            "docs/a.md",
+            concat!("see `/ho", "me/jane/x`"),
+            "somebody's machine",
+        );
         broken("docs/a.md", concat!("(/wo", "rk/x)"), "somebody's machine");
         assert_eq!(what("xtask/src/a.rs", "fn a() {}\n").len(), 1);
-        assert_eq!(what("xtask/src/a.rs", "#![expect(\n    x,\n    reason = \"y\"\n)]\nfn a() {}\n").len(), 1);
+        assert_eq!(
+            what(
+                "xtask/src/a.rs",
+                "#![expect(\n    x,\n    reason = \"y\"\n)]\nfn a() {}\n"
+            )
+            .len(),
+            1
+        );
         let long = "\n".repeat(LINES_MOST);
-        let finding = check(&File { path: "xtask/src/a.rs", text: &format!("//! m\n{long}") });
+        let finding = check(&File {
+            path: "xtask/src/a.rs",
+            text: &format!("//! m\n{long}"),
+        });
         assert!(!finding[0].only_a_warning);
     }
 
@@ -226,11 +268,26 @@ mod tests {
         fine("guard-agent/src/sys/x.rs", "unsafe { f() }");
         fine(agent, "#![forbid(unsafe_code)] // unsafe\nlet x = \"unsafe\";");
         fine(agent, "eprintln!(\"x\");");
-        fine(agent, "fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() { println!(); }\n}");
+        fine(
+            agent,
+            "fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() { println!(); }\n}",
+        );
         fine("guard-agent/src/link/connect.rs", "Command::new(\"x\");");
-        fine("docs/a.md", concat!("`/ho", "me/user/x`, `BASE/ho", "me/ann`, /sys/kernel/wo", "rk, the /ro", "ot/ itself"));
+        fine(
+            "docs/a.md",
+            concat!(
+                "`/ho",
+                "me/user/x`, `BASE/ho",
+                "me/ann`, /sys/kernel/wo",
+                "rk, the /ro",
+                "ot/ itself"
+            ),
+        );
         let long = "\n".repeat(LINES_WARN);
-        let finding = check(&File { path: "xtask/src/a.rs", text: &format!("//! m\n{long}") });
+        let finding = check(&File {
+            path: "xtask/src/a.rs",
+            text: &format!("//! m\n{long}"),
+        });
         assert!(finding[0].only_a_warning);
     }
 }

@@ -33,7 +33,9 @@ fn token(text: &str, before: Option<char>) -> (usize, bool) {
     if !in_word && let Some(length) = raw_string(text) {
         return (length, false);
     }
-    if text.starts_with('\'') && let Some(length) = character(text) {
+    if text.starts_with('\'')
+        && let Some(length) = character(text)
+    {
         return (length, false);
     }
     (first, true)
@@ -93,7 +95,10 @@ fn character(text: &str) -> Option<usize> {
         return Some(inner.get(2..)?.find('\'')? + 4);
     }
     let c = inner.chars().next()?;
-    inner.get(c.len_utf8()..)?.starts_with('\'').then(|| c.len_utf8() + 2)
+    inner
+        .get(c.len_utf8()..)?
+        .starts_with('\'')
+        .then(|| c.len_utf8() + 2)
 }
 
 /// The source before its `#[cfg(test)]` module, which stands last.
@@ -142,6 +147,9 @@ mod tests {
     fn tests_at_the_end_do_not_count() {
         let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n}\n";
         assert_eq!(without_tests(text), "fn a() {}\n");
-        assert_eq!(without_tests("#[cfg(test)]\nmod tests;\n"), "#[cfg(test)]\nmod tests;\n");
+        assert_eq!(
+            without_tests("#[cfg(test)]\nmod tests;\n"),
+            "#[cfg(test)]\nmod tests;\n"
+        );
     }
 }

@@ -147,8 +147,11 @@ pub(crate) fn test_case(test: &str, args: &[String], faults: bool) -> Result<Cas
     let mut case = Case::new(test, &[&format!("/case/{test}")]);
     case.argv.extend_from_slice(args);
     for program in built {
-        case.files
-            .file(format!("/case/{}", program.name), &payload::stripped(&program.path)?, 0o755);
+        case.files.file(
+            format!("/case/{}", program.name),
+            &payload::stripped(&program.path)?,
+            0o755,
+        );
     }
     let sources = super::workspace().join("tests");
     case.files
@@ -228,7 +231,9 @@ fn servers(args: &[String]) -> Result<Vec<Case>> {
     fixtures::keep_in(setup::fixtures()?);
     fixtures::node_server_filesystem()?;
     let time = fixtures::python_venv(&["mcp-server-time"])?;
-    let place = fixtures::directory().canonicalize().context("find the fixtures")?;
+    let place = fixtures::directory()
+        .canonicalize()
+        .context("find the fixtures")?;
     let name = |path: &Path| Path::new(GUEST_FIXTURES).join(path.file_name().unwrap_or_default());
     let filesystem = place.join("server-filesystem");
     let mut case = test_case("vm_servers", args, false)?;
@@ -237,7 +242,8 @@ fn servers(args: &[String]) -> Result<Vec<Case>> {
         payload::node(&[(&filesystem, &name(&filesystem))])?,
         payload::python(&[(&time, &name(&time))])?,
     ];
-    case.env.push(("GUARD_FIXTURES".to_owned(), GUEST_FIXTURES.to_owned()));
+    case.env
+        .push(("GUARD_FIXTURES".to_owned(), GUEST_FIXTURES.to_owned()));
     case.timeout = Some(Duration::from_secs(300));
     Ok(vec![case])
 }

@@ -204,7 +204,8 @@ pub(crate) fn stripped(program: &Path) -> Result<PathBuf> {
     let mut strip = Command::new("strip");
     strip.arg("--strip-debug").arg("-o").arg(new.path()).arg(program);
     apt::output(&mut strip).with_context(|| format!("strip `{}`", program.display()))?;
-    new.persist(&at).with_context(|| format!("keep `{}`", at.display()))?;
+    new.persist(&at)
+        .with_context(|| format!("keep `{}`", at.display()))?;
     Ok(at)
 }
 

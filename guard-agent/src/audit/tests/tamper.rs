@@ -110,7 +110,7 @@ fn lines_reordered_deleted_inserted_or_repeated() {
     let bad = chain.with_lines(1, |lines| lines.insert(1, "\n".into()));
     assert_eq!((bad.line, bad.reason), (2, Reason::BadJson));
     let bad = chain.with_lines(1, |lines| {
-        lines.insert(1, format!("{}\n", "x".repeat(MAX_RECORD + 5)))
+        lines.insert(1, format!("{}\n", "x".repeat(MAX_RECORD + 5)));
     });
     assert_eq!((bad.line, bad.reason), (2, Reason::TooLong));
 }

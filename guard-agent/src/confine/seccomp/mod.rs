@@ -58,7 +58,10 @@ impl ChildFilters {
         self.install_allow_list()?;
         sys::install_with_listener(&self.verdicts).map_err(|source| match source.raw_os_error() {
             Some(libc::EBUSY) => ConfineError::ListenerTaken,
-            _ => ConfineError::Install { purpose: "reports refusals", source },
+            _ => ConfineError::Install {
+                purpose: "reports refusals",
+                source,
+            },
         })
     }
 
@@ -71,8 +74,10 @@ impl ChildFilters {
 pub fn install_child_silent(options: &Options) -> Result<(), ConfineError> {
     let filters = ChildFilters::compile(options, Report::Nobody)?;
     filters.install_allow_list()?;
-    sys::install(&filters.verdicts)
-        .map_err(|source| ConfineError::Install { purpose: "answers refusals", source })
+    sys::install(&filters.verdicts).map_err(|source| ConfineError::Install {
+        purpose: "answers refusals",
+        source,
+    })
 }
 
 /// Confines the gateway, all threads it has: from here on it moves bytes between descriptors it holds.

@@ -125,6 +125,17 @@ fn question_and_answer_survive_the_way_between_processes() {
 }
 
 #[test]
+fn time_zones_come_with_every_program() {
+    let place = Place::new();
+    place.elf("bin/server");
+    let runtime = super::resolve(&place.ask(&["server"])).unwrap();
+    let zones = Path::new("/usr/share/zoneinfo");
+    let found = runtime.grants.iter().find(|grant| grant.path.as_path() == zones);
+    assert_eq!(found.is_some(), zones.is_dir());
+    assert!(found.is_none_or(|grant| !grant.exec && !grant.map), "it is data");
+}
+
+#[test]
 fn every_link_on_the_way_is_kept_and_grants_are_real() {
     let place = Place::new();
     let program = place.elf("versions/v2/bin/server");

@@ -95,8 +95,19 @@ impl Place {
     }
 }
 
+/// Without the data of the system, which every program gets.
 fn resolved(ask: &Ask) -> Runtime {
-    resolve(ask).unwrap_or_else(|refusal| panic!("{refusal}"))
+    let mut runtime = resolve(ask).unwrap_or_else(|refusal| panic!("{refusal}"));
+    runtime
+        .grants
+        .retain(|grant| !grant.reason.ends_with("of the system"));
+    let of_system = ["/etc", "/usr/lib/ssl"];
+    runtime.links.retain(|link| {
+        !of_system
+            .iter()
+            .any(|place| link.path.as_path().starts_with(place))
+    });
+    runtime
 }
 
 fn granted(runtime: &Runtime) -> Vec<PathBuf> {

@@ -88,21 +88,34 @@ fn a_package_file_in_a_home_or_open_directory_does_not_grant_it() {
 }
 
 #[test]
-fn linked_packages_are_granted_and_other_links_are_not() {
+fn linked_packages_of_the_project_are_granted_and_other_links_are_not() {
     let place = node();
     place.write("app/package.json", "{}");
     place.write("app/index.js", "");
-    place.write("lib/one/package.json", "{}");
+    place.write("app/tools/index.js", "");
+    place.write("app/packages/one/package.json", "{}");
     place.write("private/key", "secret");
-    place.link("app/node_modules/one", "../../lib/one");
-    place.link("app/node_modules/@scope/one", "../../../lib/one");
+    place.write("neighbour/package.json", "{}");
+    place.link("app/node_modules/one", "../packages/one");
+    place.link("app/node_modules/@scope/one", "../../packages/one");
     place.link("app/node_modules/sneaky", "../../private");
-    let runtime = place.resolve(&["node", "app/index.js"]);
-    assert!(grants(&runtime, &place.at("lib/one")));
+    place.link("app/node_modules/wide", "../../neighbour");
+    place.write("app/node_modules/server/index.js", "");
+    // From inside `node_modules`, so that the project around it is not granted as the script's own.
+    let runtime = place.resolve(&["node", "app/node_modules/server/index.js"]);
+    assert!(grants(&runtime, &place.at("app/packages/one")));
+    for closed in ["private", "neighbour"] {
+        assert!(
+            !granted(&runtime)
+                .iter()
+                .any(|path| path.starts_with(place.at(closed))),
+            "a package opened `{closed}` to itself"
+        );
+    }
     assert!(
-        !granted(&runtime)
-            .iter()
-            .any(|path| path.starts_with(place.at("private")))
+        runtime.notes.iter().any(|note| note.contains("wide")),
+        "{:?}",
+        runtime.notes
     );
     assert!(
         runtime.notes.iter().any(|note| note.contains("sneaky")),

@@ -140,15 +140,18 @@ fn a_module_of_the_working_directory_is_found_first() {
 }
 
 #[test]
-fn path_files_open_projects_and_nothing_else() {
+fn path_files_open_the_project_and_nothing_else() {
     let place = python();
     venv(&place);
+    place.write("pyproject.toml", "");
     place.write("src/project/pyproject.toml", "");
     place.write("src/project/lib/mod.py", "");
     place.write("src/other/setup.py", "");
     place.write("private/key", "secret");
     let site = "venv/lib/python3.12/site-packages";
     let at = |path: &str| place.at(path).display().to_string();
+    let elsewhere = python();
+    elsewhere.write("wide/setup.py", "");
     place.write(
         &format!("{site}/__editable__.a.pth"),
         format!("{}\nimport os\n", at("src/project/lib")),
@@ -159,14 +162,14 @@ fn path_files_open_projects_and_nothing_else() {
     );
     place.write(
         &format!("{site}/hostile.pth"),
-        format!("{}\n/\n/etc\n", at("private")),
+        format!("/\n/etc\n{}\n", elsewhere.at("wide").display()),
     );
     let runtime = place.resolve(&["venv/bin/python", "-c", "0"]);
     assert!(grants(&runtime, &place.at("src/project")) && grants(&runtime, &place.at("src/other")));
     assert!(
         !granted(&runtime)
             .iter()
-            .any(|path| path.starts_with(place.at("private")) || path.ends_with("etc"))
+            .any(|path| path.starts_with(elsewhere.at("wide")) || path.ends_with("etc"))
     );
     assert!(
         runtime.notes.iter().any(|note| note.contains("hostile.pth")),

@@ -117,7 +117,9 @@ pub fn step_failed(step: &str, cause: impl std::fmt::Display) -> Refusal {
 }
 
 fn step<T>(name: &'static str, work: impl FnOnce() -> io::Result<T>) -> Result<T, Refusal> {
-    fault::point(name).and_then(|()| work()).map_err(|error| step_failed(name, error))
+    fault::point(name)
+        .and_then(|()| work())
+        .map_err(|error| step_failed(name, error))
 }
 
 /// Builds a sandbox up to the point where only the release is missing.
@@ -129,7 +131,10 @@ pub fn park(context: &Context, job: &Job) -> Result<Parked, Refusal> {
         .parent
         .sandbox(&job.session, &request.limits)
         .map_err(|error| step_failed("launch.cgroup", chain(&error)))?;
-    let mut undo = Undo { cgroup: Some(cgroup), init: None };
+    let mut undo = Undo {
+        cgroup: Some(cgroup),
+        init: None,
+    };
     // 2. What the child may use, opened with the child's own rights.
     step("launch.roots", || Ok(()))?;
     let (entries, facts) = open_all(context, job)?;
@@ -139,7 +144,9 @@ pub fn park(context: &Context, job: &Job) -> Result<Parked, Refusal> {
     // 4. Born in its cgroup and its namespaces.
     let pipes = step("launch.pipes", Pipes::make)?;
     let (channel, theirs) = step("launch.channel", Channel::pair)?;
-    let Some(cgroup) = &undo.cgroup else { return Err(step_failed("launch.clone", "no cgroup")) };
+    let Some(cgroup) = &undo.cgroup else {
+        return Err(step_failed("launch.clone", "no cgroup"));
+    };
     let born = step("launch.clone", || {
         let environment: Vec<CString> = fault::inherited()
             .and_then(|spec| CString::new(format!("GUARD_AGENT_FAULT={spec}")).ok())
@@ -159,13 +166,19 @@ pub fn park(context: &Context, job: &Job) -> Result<Parked, Refusal> {
     // 5. Init does the rest inside; it reports when it is as confined as the child will be.
     step("launch.setup", || Ok(()))?;
     let setup = setup(context, job, &entries);
-    send_setup(&channel, setup, base, trees, &pipes.theirs).map_err(|error| step_failed("launch.setup", error))?;
+    send_setup(&channel, setup, base, trees, &pipes.theirs)
+        .map_err(|error| step_failed("launch.setup", error))?;
     let (listener, confinement) = wait_confined(&channel)?;
     // 6. Believed only after a look from outside.
     step("launch.verify", || Ok(()))?;
-    let seen = undo.cgroup.as_ref().map(|cgroup| verify::verify(born.pid, &job.ids, cgroup));
+    let seen = undo
+        .cgroup
+        .as_ref()
+        .map(|cgroup| verify::verify(born.pid, &job.ids, cgroup));
     let (Some(Ok(())), Some(cgroup)) = (&seen, undo.cgroup.take_if(|_| matches!(seen, Some(Ok(()))))) else {
-        let cause = seen.and_then(Result::err).map_or_else(|| "no cgroup".to_owned(), |error| error.to_string());
+        let cause = seen
+            .and_then(Result::err)
+            .map_or_else(|| "no cgroup".to_owned(), |error| error.to_string());
         return Err(step_failed("launch.verify", cause));
     };
     Ok(Parked {
@@ -195,7 +208,10 @@ impl Pipes {
         let (stdin, to_child) = pipe()?;
         let (from_child, stdout) = pipe()?;
         let (errors, stderr) = pipe()?;
-        Ok(Self { ours: [to_child, from_child, errors], theirs: [stdin, stdout, stderr] })
+        Ok(Self {
+            ours: [to_child, from_child, errors],
+            theirs: [stdin, stdout, stderr],
+        })
     }
 }
 
@@ -211,11 +227,19 @@ struct Facts {
 fn open_all(context: &Context, job: &Job) -> Result<(Vec<Entry>, Facts), Refusal> {
     let request = &job.request;
     let audit = request.audit.to_path_buf();
-    let reserved =
-        Reserved { paths: vec![("audit directory", &audit), ("state directory", context.state.as_path())] };
+    let reserved = Reserved {
+        paths: vec![
+            ("audit directory", &audit),
+            ("state directory", context.state.as_path()),
+        ],
+    };
     let ids = &job.ids;
-    let user = AsUser::enter(ids.uid, ids.gid, &ids.groups)
-        .map_err(|error| step_failed("launch.roots", format!("cannot take the rights of uid {}: {error}", ids.uid)))?;
+    let user = AsUser::enter(ids.uid, ids.gid, &ids.groups).map_err(|error| {
+        step_failed(
+            "launch.roots",
+            format!("cannot take the rights of uid {}: {error}", ids.uid),
+        )
+    })?;
     let mut roots: Vec<(Opened, Rights)> = Vec::new();
     for root in &request.roots {
         if let Some(tree) = view::private_tree(root.path.as_path()) {
@@ -227,8 +251,10 @@ fn open_all(context: &Context, job: &Job) -> Result<(Vec<Entry>, Facts), Refusal
         }
         roots.push((roots::open_root(root, ids.uid, &reserved)?, root.rights));
     }
-    let paths: Vec<(PathBuf, Rights)> =
-        roots.iter().map(|(opened, rights)| (opened.resolved.clone(), *rights)).collect();
+    let paths: Vec<(PathBuf, Rights)> = roots
+        .iter()
+        .map(|(opened, rights)| (opened.resolved.clone(), *rights))
+        .collect();
     roots::check_nesting(&paths)?;
     let grants: Vec<(Grant, Opened)> = request
         .runtime
@@ -239,14 +265,21 @@ fn open_all(context: &Context, job: &Job) -> Result<(Vec<Entry>, Facts), Refusal
     let mut protection = Protection::default();
     for (opened, rights) in &roots {
         if rights.write {
-            protect::find(opened, &request.free_names, &mut protection)
-                .map_err(|error| step_failed("launch.protected-names", format!("`{}`: {error}", opened.path.display())))?;
+            protect::find(opened, &request.free_names, &mut protection).map_err(|error| {
+                step_failed(
+                    "launch.protected-names",
+                    format!("`{}`: {error}", opened.path.display()),
+                )
+            })?;
         }
     }
     drop(user);
     let grants = view::needed(grants, &roots);
     let facts = Facts {
-        roots: roots.iter().map(|(opened, rights)| report::RootFacts::new(opened, *rights)).collect(),
+        roots: roots
+            .iter()
+            .map(|(opened, rights)| report::RootFacts::new(opened, *rights))
+            .collect(),
         protected: protection
             .pinned
             .iter()
@@ -256,8 +289,8 @@ fn open_all(context: &Context, job: &Job) -> Result<(Vec<Entry>, Facts), Refusal
         incomplete: protection.incomplete,
         grants: grants.len(),
     };
-    let entries =
-        view::entries(request.view, roots, grants, protection).map_err(|error| step_failed("launch.roots", error))?;
+    let entries = view::entries(request.view, roots, grants, protection)
+        .map_err(|error| step_failed("launch.roots", error))?;
     Ok((entries, facts))
 }
 
@@ -267,7 +300,15 @@ fn host_base(view: View) -> io::Result<Option<OwnedFd>> {
         return Ok(None);
     }
     let tree = clone_tree(File::open("/")?, true)?;
-    set_attributes(&tree, Attributes { read_only: true, no_exec: true, no_dev: true, no_suid: true })?;
+    set_attributes(
+        &tree,
+        Attributes {
+            read_only: true,
+            no_exec: true,
+            no_dev: true,
+            no_suid: true,
+        },
+    )?;
     Ok(Some(tree))
 }
 
@@ -285,9 +326,14 @@ fn setup(context: &Context, job: &Job, entries: &[Entry]) -> Setup {
     };
     let home = home.filter(|home| {
         let path = home.as_path();
-        path.is_absolute() && path != Path::new("/") && view::private_tree(path).is_none() && !path.starts_with("/tmp")
+        path.is_absolute()
+            && path != Path::new("/")
+            && view::private_tree(path).is_none()
+            && !path.starts_with("/tmp")
     });
-    let shown = home.as_ref().map_or_else(|| "/tmp".to_owned(), ToString::to_string);
+    let shown = home
+        .as_ref()
+        .map_or_else(|| "/tmp".to_owned(), ToString::to_string);
     let Ids { uid, gid, .. } = job.ids;
     let files = vec![
         (
@@ -297,9 +343,18 @@ fn setup(context: &Context, job: &Job, entries: &[Entry]) -> Setup {
                  nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
             ),
         ),
-        (Octets::from("/etc/group"), format!("root:x:0:\n{name}:x:{gid}:\nnogroup:x:65534:\n")),
-        (Octets::from("/etc/hosts"), "127.0.0.1 localhost\n::1 localhost\n".to_owned()),
-        (Octets::from("/etc/nsswitch.conf"), "passwd: files\ngroup: files\nhosts: files\n".to_owned()),
+        (
+            Octets::from("/etc/group"),
+            format!("root:x:0:\n{name}:x:{gid}:\nnogroup:x:65534:\n"),
+        ),
+        (
+            Octets::from("/etc/hosts"),
+            "127.0.0.1 localhost\n::1 localhost\n".to_owned(),
+        ),
+        (
+            Octets::from("/etc/nsswitch.conf"),
+            "passwd: files\ngroup: files\nhosts: files\n".to_owned(),
+        ),
         (Octets::from("/etc/resolv.conf"), "# no network\n".to_owned()),
     ];
     let mut directories = vec![request.directory.clone()];
@@ -317,10 +372,13 @@ fn setup(context: &Context, job: &Job, entries: &[Entry]) -> Setup {
         argv: request.runtime.argv.clone(),
         environment: request.environment.clone(),
         directories,
+        // One more than asked: init has the same uid. Other processes of an account would count too.
+        processes: matches!(request.user, User::Dynamic).then(|| u64::from(request.limits.pids) + 1),
         unix_sockets: context.unix_hooks,
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "what was sent is closed here")]
 fn send_setup(
     channel: &Channel,
     setup: Setup,
@@ -328,7 +386,12 @@ fn send_setup(
     trees: Vec<OwnedFd>,
     pipes: &[OwnedFd; 3],
 ) -> Result<(), String> {
-    let descriptors: Vec<_> = base.iter().chain(&trees).chain(pipes).map(|fd| fd.as_fd()).collect();
+    let descriptors: Vec<_> = base
+        .iter()
+        .chain(&trees)
+        .chain(pipes)
+        .map(|fd| fd.as_fd())
+        .collect();
     let mut chunks = descriptors.chunks(MAX_DESCRIPTORS);
     let first = chunks.next().unwrap_or_default();
     let sent = channel.send(&ToInit::Setup(Box::new(setup)), first);
@@ -346,12 +409,17 @@ fn wait_confined(channel: &Channel) -> Result<(OwnedFd, Confinement), Refusal> {
         match message {
             FromInit::Listener => listener = descriptors.pop(),
             FromInit::Ready(confinement) => {
-                let listener =
-                    listener.ok_or_else(|| step_failed("launch.init", "init is ready without a seccomp listener"))?;
+                let listener = listener
+                    .ok_or_else(|| step_failed("launch.init", "init is ready without a seccomp listener"))?;
                 return Ok((listener, confinement));
             }
             FromInit::Failed { step, error } => return Err(step_failed(&step, error)),
-            other => return Err(step_failed("launch.init", format!("unexpected message {other:?}"))),
+            other => {
+                return Err(step_failed(
+                    "launch.init",
+                    format!("unexpected message {other:?}"),
+                ));
+            }
         }
     }
 }

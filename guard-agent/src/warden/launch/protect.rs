@@ -41,6 +41,9 @@ pub const PROTECTED: [&str; 24] = [
     ".config/Claude",
 ];
 
+/// What git obeys in any git directory, whatever its name.
+const GIT: [&str; 3] = ["hooks", "config", "config.worktree"];
+
 /// How deep below a root, and how many directory entries, the search goes: launch must stay fast.
 const MAX_DEPTH: usize = 4;
 const MAX_ENTRIES: usize = 5_000;
@@ -68,12 +71,34 @@ pub fn find(root: &Opened, free: &[String], found: &mut Protection) -> io::Resul
         return Ok(());
     }
     let mut entries = 0usize;
+    let is_free = |name: &str| free.iter().any(|freed| freed == name);
     let mut pending = vec![(root.path.clone(), root.object.try_clone()?, 0usize)];
     while let Some((path, directory, depth)) = pending.pop() {
-        for name in PROTECTED {
-            if !free.iter().any(|freed| freed == name) {
+        for name in PROTECTED.into_iter().filter(|name| !is_free(name)) {
+            pin(&path, &directory, Path::new(name), found)?;
+        }
+        if depth == 0 {
+            rest_of_names(root, &is_free, found)?;
+        }
+        // The file by which a worktree or a submodule names its git directory.
+        if !is_free(".git")
+            && open_below(&directory, Path::new(".git"))?.is_some_and(|object| is_file(&object))
+        {
+            pin(&path, &directory, Path::new(".git"), found)?;
+        }
+        if is_git_directory(&directory)? {
+            for name in GIT.into_iter().filter(|name| !is_free(&format!(".git/{name}"))) {
                 pin(&path, &directory, Path::new(name), found)?;
             }
+            if path != root.path {
+                hold(&path, &directory, found)?;
+            }
+            // Of its thousands of objects none is obeyed; submodules are git directories of their own.
+            if let Some(below) = open_below(&directory, Path::new("modules"))? {
+                hold(&path.join("modules"), &below, found)?;
+                pending.push((path.join("modules"), below, depth));
+            }
+            continue;
         }
         if depth == MAX_DEPTH {
             found.incomplete = true;
@@ -92,7 +117,7 @@ pub fn find(root: &Opened, free: &[String], found: &mut Protection) -> io::Resul
                 found.incomplete = true;
                 return Ok(());
             }
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.file_name() != ".git" {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 let name = PathBuf::from(entry.file_name());
                 if let Some(below) = open_below(&directory, &name)? {
                     pending.push((path.join(&name), below, depth + 1));
@@ -103,9 +128,60 @@ pub fn find(root: &Opened, free: &[String], found: &mut Protection) -> io::Resul
     Ok(())
 }
 
+/// A root that is itself in a protected place, such as `…/.git`: what is left of the name counts from there.
+fn rest_of_names(root: &Opened, is_free: &impl Fn(&str) -> bool, found: &mut Protection) -> io::Result<()> {
+    for name in PROTECTED.into_iter().filter(|name| !is_free(name)) {
+        let parts: Vec<_> = Path::new(name).iter().collect();
+        for at in 1..parts.len() {
+            let (before, rest) = parts.split_at(at);
+            if root.resolved.ends_with(before.iter().collect::<PathBuf>()) {
+                pin(&root.path, &root.object, &rest.iter().collect::<PathBuf>(), found)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_file(object: &OwnedFd) -> bool {
+    object
+        .try_clone()
+        .map(File::from)
+        .and_then(|file| file.metadata())
+        .is_ok_and(|meta| meta.is_file())
+}
+
+/// Pins a directory as it is: a mount point cannot be renamed away and made anew with other content.
+fn hold(path: &Path, directory: &OwnedFd, found: &mut Protection) -> io::Result<()> {
+    if !found.pinned.iter().any(|pinned| pinned.path == path) {
+        let object = directory.try_clone()?;
+        found.pinned.push(Pinned {
+            path: path.to_path_buf(),
+            object,
+            is_directory: true,
+            read_only: false,
+        });
+    }
+    Ok(())
+}
+
+/// As git itself tells one: a repository's `.git`, a bare repository, a submodule's.
+fn is_git_directory(directory: &OwnedFd) -> io::Result<bool> {
+    for name in ["HEAD", "objects", "refs"] {
+        if open_below(directory, Path::new(name))?.is_none() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// `None` when it is not there, or is a link that leads elsewhere (a link is not what gets executed here).
 fn open_below(directory: impl AsFd, name: &Path) -> io::Result<Option<OwnedFd>> {
-    match open_at(directory, name, libc::O_PATH | libc::O_NOFOLLOW, libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS) {
+    match open_at(
+        directory,
+        name,
+        libc::O_PATH | libc::O_NOFOLLOW,
+        libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS,
+    ) {
         Ok(object) => Ok(Some(object)),
         Err(error)
             if matches!(
@@ -120,13 +196,27 @@ fn open_below(directory: impl AsFd, name: &Path) -> io::Result<Option<OwnedFd>> 
 }
 
 fn pin(path: &Path, directory: &OwnedFd, name: &Path, found: &mut Protection) -> io::Result<()> {
-    let Some(object) = open_below(directory, name)? else { return Ok(()) };
+    let place = path.join(name);
+    // A name may be found as more than one kind of thing; the stricter counts.
+    if found
+        .pinned
+        .iter()
+        .any(|pinned| pinned.path == place && pinned.read_only)
+    {
+        return Ok(());
+    }
+    let Some(object) = open_below(directory, name)? else {
+        return Ok(());
+    };
     let meta = File::from(object.try_clone()?).metadata()?;
     if !meta.is_dir() && !meta.is_file() {
         return Ok(());
     }
     // The directories on the way are pinned too, or `mv .git x; mkdir -p .git/hooks` would free the name.
-    let ancestors = name.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty());
+    let ancestors = name
+        .ancestors()
+        .skip(1)
+        .filter(|part| !part.as_os_str().is_empty());
     let mut ancestors: Vec<&Path> = ancestors.collect();
     ancestors.reverse();
     for ancestor in ancestors {
@@ -135,9 +225,19 @@ fn pin(path: &Path, directory: &OwnedFd, name: &Path, found: &mut Protection) ->
             continue;
         }
         if let Some(object) = open_below(directory, ancestor)? {
-            found.pinned.push(Pinned { path: full, object, is_directory: true, read_only: false });
+            found.pinned.push(Pinned {
+                path: full,
+                object,
+                is_directory: true,
+                read_only: false,
+            });
         }
     }
-    found.pinned.push(Pinned { path: path.join(name), object, is_directory: meta.is_dir(), read_only: true });
+    found.pinned.push(Pinned {
+        path: path.join(name),
+        object,
+        is_directory: meta.is_dir(),
+        read_only: true,
+    });
     Ok(())
 }

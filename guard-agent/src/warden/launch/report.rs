@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Parked, roots::Opened};
 use crate::{
-    audit::{Enforcement, Layer, LaunchRoot, Missing, NotEnforced, ResourcesReport},
+    audit::{Enforcement, LaunchRoot, Layer, Missing, NotEnforced, ResourcesReport},
     config::rights::Rights,
     link::message::{Facet, LaunchRequest},
     octets::Octets,
@@ -64,22 +64,38 @@ pub fn facets(parked: &Parked, kernel: &KernelFacts) -> Facets {
             fs.layers.push(Layer::Landlock);
         }
         for why in &confinement.landlock_missing {
-            fs.missing.push(Missing { layer: Layer::Landlock, why: why.clone() });
+            fs.missing.push(Missing {
+                layer: Layer::Landlock,
+                why: why.clone(),
+            });
         }
     };
-    let with = |layers: &[Layer]| Enforcement { layers: layers.to_vec(), missing: Vec::new(), self_test: None };
-    let no_lsm = || Missing { layer: Layer::BpfLsm, why: "not part of tier T2".to_owned() };
+    let with = |layers: &[Layer]| Enforcement {
+        layers: layers.to_vec(),
+        missing: Vec::new(),
+        self_test: None,
+    };
+    let no_lsm = || Missing {
+        layer: Layer::BpfLsm,
+        why: "not part of tier T2".to_owned(),
+    };
 
     let mut fs = with(&[Layer::Namespaces, Layer::View]);
     landlock(&mut fs);
     if parked.protection_incomplete {
         let why = "protected names were searched four levels and 5000 entries deep, no further".to_owned();
-        fs.missing.push(Missing { layer: Layer::View, why });
+        fs.missing.push(Missing {
+            layer: Layer::View,
+            why,
+        });
     }
     fs.missing.push(no_lsm());
     facets.insert(Facet::Fs, fs);
 
-    facets.insert(Facet::Net, with(&[Layer::Namespaces, Layer::CgroupBpf, Layer::Seccomp]));
+    facets.insert(
+        Facet::Net,
+        with(&[Layer::Namespaces, Layer::CgroupBpf, Layer::Seccomp]),
+    );
 
     let mut exec = with(&[Layer::View, Layer::Seccomp]);
     landlock(&mut exec);
@@ -91,14 +107,21 @@ pub fn facets(parked: &Parked, kernel: &KernelFacts) -> Facets {
         None => ipc.layers.push(Layer::CgroupBpf),
         Some(why) => {
             let why = format!("{why}; seccomp refuses to make unix sockets instead");
-            ipc.missing.push(Missing { layer: Layer::CgroupBpf, why });
+            ipc.missing.push(Missing {
+                layer: Layer::CgroupBpf,
+                why,
+            });
         }
     }
     if confinement.landlock_scopes {
         ipc.layers.push(Layer::Landlock);
     } else {
-        let why = "signal and abstract socket scopes need Landlock ABI 6; the namespaces hold alone".to_owned();
-        ipc.missing.push(Missing { layer: Layer::Landlock, why });
+        let why =
+            "signal and abstract socket scopes need Landlock ABI 6; the namespaces hold alone".to_owned();
+        ipc.missing.push(Missing {
+            layer: Layer::Landlock,
+            why,
+        });
     }
     facets.insert(Facet::Ipc, ipc);
 
@@ -106,7 +129,10 @@ pub fn facets(parked: &Parked, kernel: &KernelFacts) -> Facets {
         None => with(&[Layer::CgroupLimits]),
         Some(why) => Enforcement {
             layers: Vec::new(),
-            missing: vec![Missing { layer: Layer::CgroupLimits, why: why.clone() }],
+            missing: vec![Missing {
+                layer: Layer::CgroupLimits,
+                why: why.clone(),
+            }],
             self_test: None,
         },
     };
@@ -116,7 +142,11 @@ pub fn facets(parked: &Parked, kernel: &KernelFacts) -> Facets {
 
 /// Whether a facet holds: every layer that alone can hold it.
 fn holds(facet: Facet, facets: &Facets) -> bool {
-    let has = |layer| facets.get(&facet).is_some_and(|enforcement| enforcement.layers.contains(&layer));
+    let has = |layer| {
+        facets
+            .get(&facet)
+            .is_some_and(|enforcement| enforcement.layers.contains(&layer))
+    };
     match facet {
         Facet::Fs | Facet::Exec => has(Layer::Landlock) && has(Layer::View),
         Facet::Net => has(Layer::Namespaces) && has(Layer::CgroupBpf),
@@ -141,7 +171,11 @@ pub fn not_enforced(facets: &Facets) -> Vec<String> {
         .iter()
         .filter(|(facet, _)| !holds(**facet, facets))
         .map(|(facet, enforcement)| {
-            let why: Vec<&str> = enforcement.missing.iter().map(|missing| missing.why.as_str()).collect();
+            let why: Vec<&str> = enforcement
+                .missing
+                .iter()
+                .map(|missing| missing.why.as_str())
+                .collect();
             format!("{}: not enforced: {}", name(*facet), why.join("; "))
         })
         .collect()
@@ -157,29 +191,50 @@ pub fn require(request: &LaunchRequest, facets: &Facets) -> Result<(), Refusal> 
             let why = facets
                 .get(facet)
                 .map(|enforcement| {
-                    let why: Vec<String> =
-                        enforcement.missing.iter().map(|missing| format!("{}: {}", missing.layer, missing.why)).collect();
+                    let why: Vec<String> = enforcement
+                        .missing
+                        .iter()
+                        .map(|missing| format!("{}: {}", missing.layer, missing.why))
+                        .collect();
                     why.join("; ")
                 })
                 .unwrap_or_default();
             return Err(Refusal::not_enforced(
-                format!("cannot launch `{}`: the facet `{}` is required", request.server, name(*facet)),
+                format!(
+                    "cannot launch `{}`: the facet `{}` is required",
+                    request.server,
+                    name(*facet)
+                ),
                 why,
-                format!("change the kernel or drop `{}` from `require`; `--allow-unenforced` launches without it, and records that", name(*facet)),
+                format!(
+                    "change the kernel or drop `{}` from `require`; `--allow-unenforced` launches without it, and records that",
+                    name(*facet)
+                ),
             ));
         }
     }
     Ok(())
 }
 
-/// The resources part of the launch record.
-pub fn resources(kernel: &KernelFacts) -> ResourcesReport {
+/// The resources part of the launch record. A uid that only this sandbox has is held by a resource limit where no
+/// cgroup holds it.
+pub fn resources(kernel: &KernelFacts, dynamic: bool) -> ResourcesReport {
     let limits = || ["memory", "cpu", "pids"].map(str::to_owned);
     match &kernel.limits_missing {
-        None => ResourcesReport { enforced: limits().to_vec(), not_enforced: Vec::new() },
-        Some(why) => ResourcesReport {
-            enforced: Vec::new(),
-            not_enforced: limits().map(|limit| NotEnforced { limit, why: why.clone() }).to_vec(),
+        None => ResourcesReport {
+            enforced: limits().to_vec(),
+            not_enforced: Vec::new(),
         },
+        Some(why) => {
+            let (enforced, missing) = limits().into_iter().partition(|limit| dynamic && limit == "pids");
+            let without = |limit| NotEnforced {
+                limit,
+                why: why.clone(),
+            };
+            ResourcesReport {
+                enforced,
+                not_enforced: Vec::into_iter(missing).map(without).collect(),
+            }
+        }
     }
 }

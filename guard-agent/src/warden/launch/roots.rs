@@ -66,31 +66,49 @@ pub fn open_root(root: &Root, uid: u32, reserved: &Reserved<'_>) -> Result<Opene
     let asked = root.path.as_path();
     let what = || format!("cannot use root `{}`", root.path);
     let unreachable = |error: &io::Error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            Refusal::usage(what(), "it does not exist", "create it, or name another directory")
-        }
+        io::ErrorKind::NotFound => Refusal::usage(
+            what(),
+            "it does not exist",
+            "create it, or name another directory",
+        ),
         io::ErrorKind::PermissionDenied => Refusal::usage(
             what(),
-            format!("uid {uid}, which the server runs as, cannot reach it{}", first_closed(asked)),
+            format!(
+                "uid {uid}, which the server runs as, cannot reach it{}",
+                first_closed(asked)
+            ),
             "give that user access, or run the server as one that has it: `--user NAME`",
         ),
         _ => Refusal::usage(what(), error.to_string(), "name a directory or a regular file"),
     };
     let (Some(parent), Some(name)) = (asked.parent(), asked.file_name()) else {
-        return Err(Refusal::usage(what(), "it is the whole filesystem", "name a directory below `/`"));
+        return Err(Refusal::usage(
+            what(),
+            "it is the whole filesystem",
+            "name a directory below `/`",
+        ));
     };
     let parent = fs::canonicalize(parent).map_err(|error| unreachable(&error))?;
     let resolved = parent.join(name);
     let slash = File::open("/").map_err(|error| unreachable(&error))?;
     let directory = open_at(
         &slash,
-        parent.strip_prefix("/").ok().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")),
+        parent
+            .strip_prefix("/")
+            .ok()
+            .filter(|p| !p.as_os_str().is_empty())
+            .unwrap_or(Path::new(".")),
         libc::O_PATH | libc::O_DIRECTORY,
         libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS,
     )
     .map_err(|error| unreachable(&error))?;
-    let object = open_at(&directory, Path::new(name), libc::O_PATH | libc::O_NOFOLLOW, libc::RESOLVE_NO_MAGICLINKS)
-        .map_err(|error| unreachable(&error))?;
+    let object = open_at(
+        &directory,
+        Path::new(name),
+        libc::O_PATH | libc::O_NOFOLLOW,
+        libc::RESOLVE_NO_MAGICLINKS,
+    )
+    .map_err(|error| unreachable(&error))?;
     let file = File::from(object.try_clone().map_err(|error| unreachable(&error))?);
     let meta = file.metadata().map_err(|error| unreachable(&error))?;
     if meta.file_type().is_symlink() {
@@ -102,10 +120,20 @@ pub fn open_root(root: &Root, uid: u32, reserved: &Reserved<'_>) -> Result<Opene
         ));
     }
     if !meta.is_dir() && !meta.is_file() {
-        let kind = if meta.file_type().is_socket() { "a socket" } else { "not a directory or a regular file" };
-        return Err(Refusal::usage(what(), format!("it is {kind}"), "name a directory or a regular file"));
+        let kind = if meta.file_type().is_socket() {
+            "a socket"
+        } else {
+            "not a directory or a regular file"
+        };
+        return Err(Refusal::usage(
+            what(),
+            format!("it is {kind}"),
+            "name a directory or a regular file",
+        ));
     }
-    check_filesystem(&object).map_err(|why| Refusal::usage(what(), why, "name a directory of ordinary files"))?;
+    check_filesystem(&object)
+        .and_then(|()| check_below(&resolved))
+        .map_err(|why| Refusal::usage(what(), why, "name a directory of ordinary files"))?;
     // O_PATH asks no permission of the object itself.
     File::open(format!("/proc/self/fd/{}", object.as_raw_fd())).map_err(|error| unreachable(&error))?;
     for (name, path) in &reserved.paths {
@@ -146,17 +174,44 @@ fn first_closed(path: &Path) -> String {
 }
 
 fn closed(path: &Path, meta: &fs::Metadata) -> String {
-    format!(": `{}` is mode {:04o} of uid {}", shown(path), meta.mode() & 0o7777, meta.uid())
+    format!(
+        ": `{}` is mode {:04o} of uid {}",
+        shown(path),
+        meta.mode() & 0o7777,
+        meta.uid()
+    )
 }
 
 fn check_filesystem(object: impl AsFd) -> Result<(), String> {
-    let stat = nix::sys::statfs::fstatfs(object.as_fd()).map_err(|error| format!("cannot tell its filesystem: {error}"))?;
-    #[expect(clippy::unnecessary_cast, reason = "the width differs between C libraries")]
+    let stat = nix::sys::statfs::fstatfs(object.as_fd())
+        .map_err(|error| format!("cannot tell its filesystem: {error}"))?;
     let magic = stat.filesystem_type().0 as i64;
     match KERNEL_INTERFACES.iter().find(|(known, _)| *known == magic) {
-        Some((_, name)) => Err(format!("it is on a {name} filesystem, an interface to the kernel")),
+        Some((_, name)) => Err(format!(
+            "it is on a {name} filesystem, an interface to the kernel"
+        )),
         None => Ok(()),
     }
+}
+
+/// What is mounted below a root comes with it: the kernel's interfaces must not, such as `/proc` of a chroot.
+fn check_below(root: &Path) -> Result<(), String> {
+    let text = fs::read_to_string("/proc/self/mountinfo")
+        .map_err(|error| format!("cannot tell what is mounted in it: {error}"))?;
+    for line in text.lines() {
+        let Some((before, after)) = line.split_once(" - ") else {
+            continue;
+        };
+        let kind = after.split(' ').next().unwrap_or_default();
+        let point = crate::warden::cgroup::unescape(before.split(' ').nth(4).unwrap_or_default());
+        if Path::new(&point).starts_with(root) && KERNEL_INTERFACES.iter().any(|(_, name)| *name == kind) {
+            return Err(format!(
+                "the {kind} filesystem `{}` is mounted in it, an interface to the kernel",
+                shown(&point)
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Whether the directory `meta` is `path` or one of its ancestors, compared as objects.
@@ -174,7 +229,10 @@ pub fn open_grant(grant: &Grant, uid: u32) -> Result<Opened, Refusal> {
         Refusal::usage(
             format!("cannot give the server `{}` ({})", grant.path, grant.reason),
             if error.kind() == io::ErrorKind::PermissionDenied {
-                format!("uid {uid}, which the server runs as, cannot reach it{}", first_closed(path))
+                format!(
+                    "uid {uid}, which the server runs as, cannot reach it{}",
+                    first_closed(path)
+                )
             } else {
                 error.to_string()
             },
@@ -192,8 +250,11 @@ pub fn open_grant(grant: &Grant, uid: u32) -> Result<Opened, Refusal> {
     let file = File::from(object.try_clone().map_err(|error| refuse(&error))?);
     let meta = file.metadata().map_err(|error| refuse(&error))?;
     if !meta.is_dir() && !meta.is_file() {
-        return Err(refuse(&io::Error::other("it is not a directory or a regular file")));
+        return Err(refuse(&io::Error::other(
+            "it is not a directory or a regular file",
+        )));
     }
+    check_filesystem(&object).map_err(|why| refuse(&io::Error::other(why)))?;
     File::open(format!("/proc/self/fd/{}", object.as_raw_fd())).map_err(|error| refuse(&error))?;
     Ok(Opened {
         path: path.to_path_buf(),
@@ -216,11 +277,16 @@ pub fn check_nesting(roots: &[(PathBuf, Rights)]) -> Result<(), Refusal> {
                 "give each root once",
             ));
         }
-        let narrower = roots.iter().find(|(outer, wide)| path != outer && path.starts_with(outer) && !rights.contains(*wide));
+        let narrower = roots
+            .iter()
+            .find(|(outer, wide)| path != outer && path.starts_with(outer) && !rights.contains(*wide));
         if let Some((outer, wide)) = narrower {
             return Err(Refusal::usage(
                 format!("cannot use root `{}:{rights}`", path.display()),
-                format!("it lies inside `{}:{wide}`, and a nested root may only widen", outer.display()),
+                format!(
+                    "it lies inside `{}:{wide}`, and a nested root may only widen",
+                    outer.display()
+                ),
                 "give the outer root fewer rights, or name its other directories one by one",
             ));
         }

@@ -1,11 +1,6 @@
 //! A look at the parked init from outside: what it says of itself is not evidence.
 
-use std::{
-    collections::HashMap,
-    fs, io,
-    os::unix::fs::MetadataExt as _,
-    path::Path,
-};
+use std::{collections::HashMap, fs, io, os::unix::fs::MetadataExt as _, path::Path};
 
 use crate::{init::message::Ids, warden::cgroup::Sandbox};
 
@@ -14,7 +9,11 @@ pub enum VerifyError {
     #[error("cannot read `{path}` of the parked process: {source}")]
     Read { path: String, source: io::Error },
     #[error("`{field}` of the parked process is `{found}`, not `{wanted}`")]
-    Status { field: &'static str, found: String, wanted: String },
+    Status {
+        field: &'static str,
+        found: String,
+        wanted: String,
+    },
     #[error("the parked process shares the warden's {namespace} namespace")]
     Namespace { namespace: &'static str },
     #[error("the parked process is in cgroup `{found}`, not in its own")]
@@ -32,19 +31,26 @@ pub fn verify(pid: i32, ids: &Ids, cgroup: &Sandbox) -> Result<(), VerifyError> 
     check_status(&read("status")?, ids)?;
     for namespace in NAMESPACES {
         let inode = |path: String| {
-            fs::metadata(&path).map(|meta| meta.ino()).map_err(|source| VerifyError::Read { path, source })
+            fs::metadata(&path)
+                .map(|meta| meta.ino())
+                .map_err(|source| VerifyError::Read { path, source })
         };
         if inode(format!("/proc/{pid}/ns/{namespace}"))? == inode(format!("/proc/self/ns/{namespace}"))? {
             return Err(VerifyError::Namespace { namespace });
         }
     }
     let membership = read("cgroup")?;
-    let path = membership.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default();
+    let path = membership
+        .lines()
+        .find_map(|line| line.strip_prefix("0::"))
+        .unwrap_or_default();
     let own = cgroup.path();
     // Seen from the warden's cgroup namespace the path may begin above us; the last two names are ours.
     let tail = |path: &Path| -> Vec<_> { path.iter().rev().take(2).map(ToOwned::to_owned).collect() };
     if tail(Path::new(path)) != tail(own) {
-        return Err(VerifyError::Cgroup { found: path.to_owned() });
+        return Err(VerifyError::Cgroup {
+            found: path.to_owned(),
+        });
     }
     Ok(())
 }
@@ -82,7 +88,11 @@ fn check_status(status: &str, ids: &Ids) -> Result<(), VerifyError> {
     if let Some(count) = fields.get("Seccomp_filters")
         && count.parse::<u32>().map_or(true, |count| count < 2)
     {
-        return Err(VerifyError::Status { field: "Seccomp_filters", found: count.clone(), wanted: "2 or more".into() });
+        return Err(VerifyError::Status {
+            field: "Seccomp_filters",
+            found: count.clone(),
+            wanted: "2 or more".into(),
+        });
     }
     Ok(())
 }
@@ -100,7 +110,11 @@ mod tests {
 
     #[test]
     fn each_field_counts() {
-        let ids = Ids { uid: 7, gid: 8, groups: vec![20, 4] };
+        let ids = Ids {
+            uid: 7,
+            gid: 8,
+            groups: vec![20, 4],
+        };
         assert!(check_status(&status(str::to_owned), &ids).is_ok());
         for (from, to) in [
             ("Uid:\t7\t7", "Uid:\t7\t0"),

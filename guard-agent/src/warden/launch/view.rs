@@ -66,7 +66,10 @@ pub fn entries(
             point: MountPoint {
                 path: Octets::from(opened.path),
                 is_directory: opened.is_directory,
-                rights: Some(Rights { write: false, exec: grant.exec }),
+                rights: Some(Rights {
+                    write: false,
+                    exec: grant.exec,
+                }),
             },
             object: opened.object,
             attributes: Attributes {
@@ -79,8 +82,12 @@ pub fn entries(
         });
     }
     for (opened, rights) in roots {
-        let attributes =
-            Attributes { read_only: !rights.write, no_exec: !rights.exec, no_dev: true, no_suid: true };
+        let attributes = Attributes {
+            read_only: !rights.write,
+            no_exec: !rights.exec,
+            no_dev: true,
+            no_suid: true,
+        };
         let mut push = |path: PathBuf, object: OwnedFd| {
             entries.push(Entry {
                 point: MountPoint {
@@ -97,8 +104,18 @@ pub fn entries(
             push(path, opened.object.try_clone()?);
         }
     }
-    for Pinned { path, object, is_directory, read_only } in protection.pinned {
-        let Some(root) = names.iter().filter(|names| path.starts_with(&names.typed)).max_by_key(|names| depth(&names.typed)) else {
+    for Pinned {
+        path,
+        object,
+        is_directory,
+        read_only,
+    } in protection.pinned
+    {
+        let Some(root) = names
+            .iter()
+            .filter(|names| path.starts_with(&names.typed))
+            .max_by_key(|names| depth(&names.typed))
+        else {
             continue;
         };
         for path in root.in_view(view, &path) {
@@ -118,7 +135,10 @@ struct Names {
 
 impl Names {
     fn of(opened: &Opened) -> Self {
-        Self { typed: opened.path.clone(), resolved: opened.resolved.clone() }
+        Self {
+            typed: opened.path.clone(),
+            resolved: opened.resolved.clone(),
+        }
     }
 
     /// Every path by which something at or below the root, `path` as typed, is to be mounted.
@@ -139,13 +159,34 @@ impl Names {
 }
 
 fn pin(entries: &mut Vec<Entry>, path: PathBuf, object: OwnedFd, is_directory: bool, read_only: bool) {
-    // Rights of the object are those of the root around it, minus writing.
-    let exec = entries.iter().any(|entry| path.starts_with(entry.point.path.as_path()) && !entry.attributes.no_exec);
+    // As what is mounted around it, minus writing: never more than the innermost of those gives.
+    let around = entries
+        .iter()
+        .filter(|entry| path.starts_with(entry.point.path.as_path()))
+        .max_by_key(|entry| depth(entry.point.path.as_path()))
+        .map_or(
+            Attributes {
+                read_only: true,
+                no_exec: true,
+                ..Attributes::default()
+            },
+            |entry| entry.attributes,
+        );
     entries.push(Entry {
-        point: MountPoint { path: Octets::from(path), is_directory, rights: None },
+        point: MountPoint {
+            path: Octets::from(path),
+            is_directory,
+            rights: None,
+        },
         object,
-        attributes: Attributes { read_only, no_exec: !exec, no_dev: true, no_suid: true },
-        recursive: false,
+        attributes: Attributes {
+            read_only: read_only || around.read_only,
+            no_dev: true,
+            no_suid: true,
+            ..around
+        },
+        // What is mounted below a directory that is only held stays where it is.
+        recursive: !read_only,
     });
 }
 

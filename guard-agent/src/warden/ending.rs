@@ -1,0 +1,144 @@
+//! How a session ends, and that the trail knows: what cannot be written is counted, and tried again.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tokio::time::sleep;
+
+use super::{cgroup::Counters, trails::write};
+use crate::{
+    audit::{AuditHandle, Body, Exit, Gap, GapKind, Number, ResourceUse},
+    fault,
+    refusal::chain,
+};
+
+/// Before the second try to write an exit.
+const RETRY: Duration = Duration::from_millis(150);
+
+/// Whether the trail knows of a session's end. If not, its session file stays for the next warden.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    Everything,
+    ExitOwed,
+}
+
+/// Writes the last records of a session. `lost` were not written before; what cannot be written is counted.
+pub(super) async fn record_end(trail: &AuditHandle, records: Vec<Body>, session: &str, lost: u64) -> Told {
+    record_lost(trail, session, lost).await;
+    let (mut told, mut lost) = (Told::ExitOwed, 0);
+    for record in records {
+        let is_exit = matches!(record, Body::Exit(_));
+        let mut written = append(trail, record.clone()).await;
+        if written.is_err() && is_exit {
+            // A trail whose disk was busy or full a moment ago tries again by itself; so does the exit.
+            sleep(RETRY).await;
+            lost += 1;
+            written = append(trail, record).await;
+        }
+        match written {
+            Ok(()) if is_exit => told = Told::Everything,
+            Ok(()) => {}
+            Err(error) => {
+                lost += u64::from(!is_exit);
+                tracing::error!(session, error, "cannot write a record");
+            }
+        }
+    }
+    record_lost(trail, session, lost).await;
+    told
+}
+
+pub(super) async fn record_lost(trail: &AuditHandle, session: &str, lost: u64) {
+    let gap = Gap::counted(Some(session.to_owned()), GapKind::WriteFailed, lost);
+    if lost > 0
+        && let Err(error) = write(trail, Body::Gap(gap)).await
+    {
+        tracing::error!(session, error = %chain(&error), "cannot write a record");
+    }
+}
+
+pub(super) async fn record_gateway_death(trail: &AuditHandle, session: &str) {
+    let gap = Gap::unknown(Some(session.to_owned()), GapKind::GatewayDied);
+    if let Err(error) = write(trail, Body::Gap(gap)).await {
+        tracing::error!(session, error = %chain(&error), "cannot write a record");
+    }
+}
+
+pub(super) async fn append(trail: &AuditHandle, record: Body) -> Result<(), String> {
+    fault::point("exit.record").map_err(|error| error.to_string())?;
+    write(trail, record).await.map_err(|error| chain(&error))
+}
+
+/// Why a sandbox ends, as far as it is known.
+#[derive(Default)]
+pub(super) struct End {
+    pub(super) reason: &'static str,
+    pub(super) code: Option<i32>,
+    pub(super) signal: Option<i32>,
+    pub(super) cause: Option<String>,
+}
+
+impl End {
+    pub(super) fn not_started(error: &dyn std::error::Error) -> Self {
+        Self {
+            reason: "not-started",
+            cause: Some(chain(error)),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn killed(cause: &str) -> Self {
+        Self {
+            reason: "killed",
+            signal: Some(libc::SIGKILL),
+            cause: Some(cause.to_owned()),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn record(
+        &self,
+        session: &str,
+        server: &str,
+        lived: Duration,
+        resources: Option<ResourceUse>,
+    ) -> Body {
+        Body::Exit(Box::new(Exit {
+            session: session.to_owned(),
+            server: server.to_owned(),
+            reason: self.reason.to_owned(),
+            code: self.code,
+            signal: self.signal,
+            duration_us: Number(u64::try_from(lived.as_micros()).unwrap_or(u64::MAX)),
+            resources,
+            stderr_tail: None,
+            cause: self.cause.clone(),
+        }))
+    }
+}
+
+pub(super) fn out_of_memory(counters: &Counters) -> bool {
+    counters.get("memory_events").is_some_and(|events| {
+        ["oom_kill", "oom_group_kill"]
+            .iter()
+            .any(|name| events.get(*name).is_some_and(|count| *count > 0))
+    })
+}
+
+pub(super) fn resource_use(counters: &Counters) -> ResourceUse {
+    let get = |name: &str| -> BTreeMap<String, Number> {
+        counters
+            .get(name)
+            .map(|values| {
+                values
+                    .iter()
+                    .map(|(key, value)| (key.clone(), Number(*value)))
+                    .collect()
+            })
+            .unwrap_or_default()
+    };
+    ResourceUse {
+        memory_events: get("memory_events"),
+        pids_events: get("pids_events"),
+        cpu_stat: get("cpu_stat"),
+    }
+}
