@@ -202,13 +202,7 @@ impl Inside {
         }
         let kernel: Vec<_> = self.records.iter().filter_map(Record::kernel).collect();
         let of_op: Vec<_> = kernel.iter().filter(|record| record.op == *op).collect();
-        let of_family = |record: &Kernel| {
-            let named = record
-                .detail
-                .as_ref()
-                .and_then(|detail| detail.get("family")?.as_str());
-            family.is_none() || named == family.as_deref()
-        };
+        let of_family = |record: &Kernel| family.is_none() || record.family() == family.as_deref();
         ensure!(
             of_op
                 .iter()

@@ -15,13 +15,16 @@ use nix::sys::socket::{MsgFlags, SockaddrIn, UnixAddr, sendmsg, sendto};
 
 use crate::{
     files::done,
-    probe::{Answer, Args, EPERM, Failure, Probe, probe},
+    probe::{Answer, Args, EPERM, Failure, Probe, Run, probe},
     raw::call,
 };
 
 /// Denied by the cgroup programs, which record it.
-const fn inet(name: &'static str, vector: &'static str, op: &'static str, run: crate::probe::Run) -> Probe {
-    probe(name, vector, run).refused(EPERM).record(op, "cgroup-bpf")
+const fn inet4(name: &'static str, vector: &'static str, op: &'static str, run: Run) -> Probe {
+    probe(name, vector, run).refused(EPERM).record(op, "cgroup-bpf").family("AF_INET")
+}
+const fn inet6(name: &'static str, vector: &'static str, op: &'static str, run: Run) -> Probe {
+    probe(name, vector, run).refused(EPERM).record(op, "cgroup-bpf").family("AF_INET6")
 }
 
 /// A family no server needs: refused before the kernel looks for a module.
@@ -36,14 +39,14 @@ macro_rules! family {
 }
 
 pub(crate) const PROBES: &[Probe] = &[
-    inet("tcp4", "TCP connect", "connect", |a| {
+    inet4("tcp4", "TCP connect", "connect", |a| {
         TcpStream::connect(v4(a, "tcp4")?)?.write_all(b"x")?;
         Ok(String::new())
     }),
-    inet("tcp6", "TCP connect", "connect", |a| {
+    inet6("tcp6", "TCP connect", "connect", |a| {
         Ok(TcpStream::connect((Ipv6Addr::LOCALHOST, a.number::<u16>("tcp6")?)).map(|_| String::new())?)
     }),
-    inet("tcp4-mapped", "TCP connect", "connect", |a| {
+    inet6("tcp4-mapped", "TCP connect", "connect", |a| {
         let address = SocketAddrV6::new(
             "127.0.0.1"
                 .parse::<std::net::Ipv4Addr>()
@@ -55,7 +58,7 @@ pub(crate) const PROBES: &[Probe] = &[
         );
         Ok(TcpStream::connect(address).map(|_| String::new())?)
     }),
-    inet("tcp-fastopen", "sendto(MSG_FASTOPEN)", "connect", |a| {
+    inet4("tcp-fastopen", "sendto(MSG_FASTOPEN)", "connect", |a| {
         let socket = open(libc::AF_INET, libc::SOCK_STREAM, 0)?;
         Ok(sendto(
             socket.as_raw_fd(),
@@ -65,7 +68,7 @@ pub(crate) const PROBES: &[Probe] = &[
         )?
         .to_string())
     }),
-    inet("tcp-fastopen-connect", "TFO_CONNECT", "connect", |a| {
+    inet4("tcp-fastopen-connect", "TFO_CONNECT", "connect", |a| {
         let socket = open(libc::AF_INET, libc::SOCK_STREAM, 0)?;
         let mut on = 1_i32;
         call!(
@@ -86,11 +89,11 @@ pub(crate) const PROBES: &[Probe] = &[
     })
     .refused(EPERM)
     .needs("mptcp"),
-    inet("udp-sendto", "UDP", "sendmsg", |a| {
+    inet4("udp-sendto", "UDP", "sendmsg", |a| {
         let socket = open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
         Ok(sendto(socket.as_raw_fd(), b"x", &sockaddr(a, "udp4")?, MsgFlags::empty())?.to_string())
     }),
-    inet("udp-sendmsg", "UDP", "sendmsg", |a| {
+    inet4("udp-sendmsg", "UDP", "sendmsg", |a| {
         let socket = open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
         let data = [IoSlice::new(b"x")];
         Ok(sendmsg(
@@ -102,16 +105,16 @@ pub(crate) const PROBES: &[Probe] = &[
         )?
         .to_string())
     }),
-    inet("udp-sendmmsg", "UDP", "sendmsg", |a| {
+    inet4("udp-sendmmsg", "UDP", "sendmsg", |a| {
         let socket = open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
         sendmmsg(&socket, &sockaddr(a, "udp4")?)
     }),
-    inet("udp-connect", "UDP", "connect", |a| {
+    inet4("udp-connect", "UDP", "connect", |a| {
         let socket = open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
         nix::sys::socket::connect(socket.as_raw_fd(), &sockaddr(a, "udp4")?)?;
         done(call!(SYS_write, socket, c"x", 1))
     }),
-    inet("udp6-sendto", "UDP", "sendmsg", |a| {
+    inet6("udp6-sendto", "UDP", "sendmsg", |a| {
         let socket = open(libc::AF_INET6, libc::SOCK_DGRAM, 0)?;
         let to = nix::sys::socket::SockaddrIn6::from(SocketAddrV6::new(
             Ipv6Addr::LOCALHOST,
@@ -127,16 +130,16 @@ pub(crate) const PROBES: &[Probe] = &[
     })
     .refused(EPERM)
     .needs("udplite"),
-    inet("bind4-any", "toolhive#2023", "bind", |_| {
+    inet4("bind4-any", "toolhive#2023", "bind", |_| {
         Ok(TcpListener::bind("0.0.0.0:0").map(|_| String::new())?)
     }),
-    inet("bind4-loopback", "toolhive#2023", "bind", |_| {
+    inet4("bind4-loopback", "toolhive#2023", "bind", |_| {
         Ok(TcpListener::bind("127.0.0.1:0").map(|_| String::new())?)
     }),
-    inet("bind6-any", "toolhive#2023", "bind", |_| {
+    inet6("bind6-any", "toolhive#2023", "bind", |_| {
         Ok(TcpListener::bind("[::]:0").map(|_| String::new())?)
     }),
-    inet("bind-udp", "toolhive#2023", "bind", |_| {
+    inet4("bind-udp", "toolhive#2023", "bind", |_| {
         Ok(UdpSocket::bind("0.0.0.0:0").map(|_| String::new())?)
     }),
     probe("listen-unbound", "toolhive#2023", |a| {
@@ -229,6 +232,7 @@ pub(crate) const PROBES: &[Probe] = &[
     })
     .refused(&["EPERM", "EACCES"])
     .record("connect", "cgroup-bpf")
+    .family("AF_UNIX")
     .unseen("socket", "AF_UNIX"),
     probe("unix-in-root-dgram", "nono#781", |a| {
         Ok(UnixDatagram::unbound()?
@@ -237,6 +241,7 @@ pub(crate) const PROBES: &[Probe] = &[
     })
     .refused(&["EPERM", "EACCES"])
     .record("sendmsg", "cgroup-bpf")
+    .family("AF_UNIX")
     .unseen("socket", "AF_UNIX"),
     // One end of a pair still sends to anybody's address; a raw pair is a datagram pair by another name.
     probe("unix-pair-dgram", "nono#781", |a| from_pair(a, libc::SOCK_DGRAM))

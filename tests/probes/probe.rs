@@ -52,6 +52,8 @@ pub(crate) struct Probe {
     pub(crate) refused: &'static [&'static str],
     /// `op` and `layer` of the audit record the refusal must leave.
     pub(crate) record: Option<(&'static str, &'static str)>,
+    /// Address family that record must name.
+    pub(crate) family: Option<&'static str>,
     /// `op` and address family of the record by seccomp it must leave instead on a kernel whose cgroup programs
     /// do not see unix addresses.
     pub(crate) unseen: Option<(&'static str, &'static str)>,
@@ -104,6 +106,7 @@ pub(crate) const fn probe(name: &'static str, vector: &'static str, run: Run) ->
         control: OK,
         refused: GONE,
         record: None,
+        family: None,
         unseen: None,
         mutates: false,
         views: Views::Both,
@@ -133,6 +136,10 @@ impl Probe {
     }
     pub(crate) const fn record(mut self, op: &'static str, layer: &'static str) -> Self {
         self.record = Some((op, layer));
+        self
+    }
+    pub(crate) const fn family(mut self, family: &'static str) -> Self {
+        self.family = Some(family);
         self
     }
     pub(crate) const fn unseen(mut self, op: &'static str, family: &'static str) -> Self {

@@ -32,7 +32,18 @@ pub struct Kernel {
     #[serde(default)]
     pub repeat: Option<u64>,
     #[serde(default)]
-    pub detail: Option<Value>,
+    family: Option<String>,
+    #[serde(default)]
+    detail: Option<Value>,
+}
+
+impl Kernel {
+    /// The address family: of the record itself, or among the arguments of the system call.
+    #[must_use]
+    pub fn family(&self) -> Option<&str> {
+        let argument = || self.detail.as_ref()?.get("family")?.as_str();
+        self.family.as_deref().or_else(argument)
+    }
 }
 
 impl Record {

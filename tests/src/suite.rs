@@ -16,6 +16,7 @@ pub struct Declared {
     pub control: Vec<String>,
     pub refused: Vec<String>,
     pub record: Option<(String, String)>,
+    pub family: Option<String>,
     pub unseen: Option<(String, String)>,
     pub mutates: bool,
     pub views: Views,
@@ -41,7 +42,7 @@ pub enum Views {
 pub struct Expected {
     pub op: String,
     pub layer: String,
-    /// Address family among the call's arguments.
+    /// Address family of the call.
     pub family: Option<String>,
 }
 
@@ -95,10 +96,11 @@ impl Declared {
                 family: Some(family.clone()),
             });
         }
-        self.record.clone().map(|(op, layer)| Expected {
+        let (op, layer) = self.record.clone()?;
+        Some(Expected {
             op,
             layer,
-            family: None,
+            family: self.family.clone(),
         })
     }
 

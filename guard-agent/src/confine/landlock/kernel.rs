@@ -93,7 +93,7 @@ const FS_RIGHTS: [Missing; 4] = [
     Missing {
         what: "truncation",
         since: 3,
-        why: "files outside writable roots can be emptied where permissions allow",
+        why: "read-only mounts alone keep files outside writable roots from being emptied",
     },
     Missing {
         what: "device control",
