@@ -14,6 +14,7 @@ use guard_tests::{
     life::{
         chance::Chance,
         left::{self, Role},
+        limit,
         stage::{Session, Stage},
         steps, trail,
     },
@@ -446,7 +447,7 @@ fn one_round(stage: &Stage, role: Role, after: Duration, traffic: bool) -> Resul
     });
     std::thread::sleep(after.saturating_sub(start.elapsed()));
     // A role that does not live yet, or no longer, is waited for a moment; the session may end without it.
-    let until = Instant::now() + Duration::from_secs(2);
+    let until = Instant::now() + limit(Duration::from_secs(2));
     while Instant::now() < until {
         if let Some(pid) = stage.left().pids(role).first() {
             shoot(*pid);
