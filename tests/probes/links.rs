@@ -126,7 +126,8 @@ fn swap_link(args: &Args) -> Answer {
         Ok(())
     });
     // On a busy machine all reads can fall into one turn of the other thread, which proves nothing.
-    let enough = |read: usize| read >= READS && (swaps.load(Ordering::Relaxed) >= SWAPS || swapper.is_finished());
+    let enough =
+        |read: usize| read >= READS && (swaps.load(Ordering::Relaxed) >= SWAPS || swapper.is_finished());
     let leaked = (0..)
         .take_while(|read| !enough(*read))
         .find(|_| fs::read(&name).is_ok_and(|bytes| bytes.starts_with(b"GUARD-SECRET")));

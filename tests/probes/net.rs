@@ -21,10 +21,16 @@ use crate::{
 
 /// Denied by the cgroup programs, which record it.
 const fn inet4(name: &'static str, vector: &'static str, op: &'static str, run: Run) -> Probe {
-    probe(name, vector, run).refused(EPERM).record(op, "cgroup-bpf").family("AF_INET")
+    probe(name, vector, run)
+        .refused(EPERM)
+        .record(op, "cgroup-bpf")
+        .family("AF_INET")
 }
 const fn inet6(name: &'static str, vector: &'static str, op: &'static str, run: Run) -> Probe {
-    probe(name, vector, run).refused(EPERM).record(op, "cgroup-bpf").family("AF_INET6")
+    probe(name, vector, run)
+        .refused(EPERM)
+        .record(op, "cgroup-bpf")
+        .family("AF_INET6")
 }
 
 /// A family no server needs: refused before the kernel looks for a module.

@@ -104,7 +104,10 @@ pub(crate) fn list() -> String {
 
 /// The cases of a `CASE [ARG]…` command line.
 pub(crate) fn find(name: &str, args: &[String], faults: bool) -> Result<Vec<Case>> {
-    ensure!(!faults || name.starts_with("test:"), "`--faults` is for `test:` cases");
+    ensure!(
+        !faults || name.starts_with("test:"),
+        "`--faults` is for `test:` cases"
+    );
     if let Some(named) = NAMED.iter().find(|named| named.name == name) {
         return (named.make)(args);
     }
