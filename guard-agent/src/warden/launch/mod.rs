@@ -372,8 +372,10 @@ fn setup(context: &Context, job: &Job, entries: &[Entry]) -> Setup {
         argv: request.runtime.argv.clone(),
         environment: request.environment.clone(),
         directories,
-        // One more than asked: init has the same uid. Other processes of an account would count too.
-        processes: matches!(request.user, User::Dynamic).then(|| u64::from(request.limits.pids) + 1),
+        // Where a cgroup holds the limit it also counts the refusals. One more than asked: init has the same uid.
+        // Other processes of an account would count too.
+        processes: (matches!(request.user, User::Dynamic) && context.parent.limits_unavailable().is_some())
+            .then(|| u64::from(request.limits.pids) + 1),
         unix_sockets: context.unix_hooks,
     }
 }
