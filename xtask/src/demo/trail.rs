@@ -46,18 +46,22 @@ impl Trail {
             .collect()
     }
 
-    /// Waits for the exit records of `sessions`; the server's end is recorded a moment after its client left.
+    /// Waits for the exit records of `sessions` and the checkpoint over them: the server's end is recorded a moment
+    /// after its client left, and the trail is closed two seconds later.
     pub(super) fn settled(&self, sessions: usize) -> Result<Vec<Value>> {
         let until = Instant::now() + Duration::from_secs(10);
         loop {
             let records = self.records()?;
             let exits = records.iter().filter(|record| record["kind"] == "exit").count();
-            if exits >= sessions {
+            let signed = records
+                .last()
+                .is_some_and(|record| record["kind"] == "checkpoint");
+            if exits >= sessions && signed {
                 return Ok(records);
             }
             ensure!(
                 Instant::now() < until,
-                "{exits} of {sessions} sessions have an exit record after 10 s"
+                "{exits} of {sessions} sessions have an exit record after 10 s, the last record is a checkpoint: {signed}"
             );
             std::thread::sleep(Duration::from_millis(50));
         }
