@@ -241,6 +241,34 @@ fn beside_them() -> Result<()> {
     Ok(())
 }
 
+/// A project in a subdirectory cannot be moved away and made anew with hooks of the server's.
+#[test]
+fn not_by_moving_a_directory_above_them() -> Result<()> {
+    for view in VIEWS {
+        let stage = Stage::new("above")?;
+        let root = stage.directory("root")?;
+        let project = root.join("one/two");
+        fs::create_dir_all(&project)?;
+        plant(&project)?;
+        fs::create_dir(root.join("plain"))?;
+        give(&root)?;
+        let mut inside = Inside::start(launch(&stage, view).root(&root, "rw"))?;
+        for path in [&root.join("one"), &project] {
+            let (name, aside) = (py(path), py(path.with_extension("aside")));
+            inside.fails(&format!("os.rename({name}, {aside})"), &["EBUSY"])?;
+        }
+        // A directory that leads to none is free to go.
+        inside.works(&format!(
+            "os.rename({}, {})",
+            py(root.join("plain")),
+            py(root.join("other"))
+        ))?;
+        inside.works(&format!("write({})", py(project.join("new"))))?;
+        inside.end()?;
+    }
+    Ok(())
+}
+
 #[test]
 fn freed_by_a_policy() -> Result<()> {
     let stage = Stage::new("freed")?;

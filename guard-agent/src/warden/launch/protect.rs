@@ -4,6 +4,7 @@
 //! that residual is stated in `docs/threat-model.md`.
 
 use std::{
+    collections::BTreeSet,
     fs::File,
     io,
     os::fd::{AsFd, AsRawFd as _, OwnedFd},
@@ -65,11 +66,30 @@ pub struct Protection {
     pub incomplete: bool,
 }
 
-/// Finds protected names below a writable root. The calling thread has the child's filesystem rights.
+/// Finds protected names below a writable root, and holds the directories that lead to them. The calling thread has
+/// the child's filesystem rights.
 pub fn find(root: &Opened, free: &[String], found: &mut Protection) -> io::Result<()> {
     if !root.is_directory {
         return Ok(());
     }
+    search(root, free, found)?;
+    // Or `mv project x; mkdir -p project/.git/hooks` would free every name below the first level.
+    let ancestors: BTreeSet<PathBuf> = found
+        .pinned
+        .iter()
+        .flat_map(|pinned| pinned.path.ancestors().skip(1))
+        .filter_map(|path| Some(path.strip_prefix(&root.path).ok()?.to_path_buf()))
+        .filter(|below| !below.as_os_str().is_empty())
+        .collect();
+    for below in ancestors {
+        if let Some(directory) = open_below(&root.object, &below)? {
+            hold(&root.path.join(below), &directory, found)?;
+        }
+    }
+    Ok(())
+}
+
+fn search(root: &Opened, free: &[String], found: &mut Protection) -> io::Result<()> {
     let mut entries = 0usize;
     let is_free = |name: &str| free.iter().any(|freed| freed == name);
     let mut pending = vec![(root.path.clone(), root.object.try_clone()?, 0usize)];
