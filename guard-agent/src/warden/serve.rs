@@ -19,7 +19,7 @@ use tokio::{
 
 use super::{
     cgroup::Parent,
-    kernel::{Events, NetEvent, Programs},
+    kernel::{Event, Events, NetEvent, Programs},
     launch::{Context, report::KernelFacts},
     launcher::Launcher,
     session, start, state,
@@ -385,14 +385,14 @@ impl Warden {
     fn take_events(&self) -> bool {
         let routes = self.routes.borrow();
         let mut events = self.events.borrow_mut();
-        let mut deliver = |event: NetEvent| match routes.get(&event.cgroup_id) {
-            Some(queue) => {
+        let mut deliver = |event: Event| match (routes.get(&event.cgroup_id()), event) {
+            (Some(queue), Event::Net(event)) => {
                 let cgroup = event.cgroup_id;
                 if queue.try_send(event).is_err() {
                     *self.overflow.borrow_mut().entry(cgroup).or_default() += 1;
                 }
             }
-            None => tracing::warn!(?event, "an event of no live sandbox"),
+            (_, event) => tracing::warn!(?event, "an event of no live sandbox"),
         };
         events.drain(&mut deliver).more
     }
