@@ -75,7 +75,7 @@ fn each_call_with_a_path_that_fails_inside_is_reported_as_it_was_made() {
         }
         seen += 1;
     }
-    assert!(seen >= 60, "only {seen} calls were seen");
+    assert!(seen >= 59, "only {seen} calls were seen");
     let counters = programs.slot_counters(slot).unwrap();
     assert_eq!((counters.reserved, counters.lost), (seen, 0));
     assert_eq!(programs.consumed(slot).unwrap().records, seen);
