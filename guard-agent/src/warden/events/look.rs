@@ -2,11 +2,15 @@
 //! each attempt that is new. It may be gone or changed by then; nothing is decided by it.
 
 use std::{
+    ffi::{OsStr, OsString},
     fs::{self, File},
     io,
     os::{
-        fd::{AsFd as _, AsRawFd as _, OwnedFd},
-        unix::{ffi::OsStringExt as _, fs::OpenOptionsExt as _},
+        fd::{AsFd as _, OwnedFd},
+        unix::{
+            ffi::{OsStrExt as _, OsStringExt as _},
+            fs::OpenOptionsExt as _,
+        },
     },
     path::{Path, PathBuf},
 };
@@ -104,16 +108,14 @@ impl Look {
     /// make the warden wait.
     fn open(&self, path: &[u8]) -> io::Result<OwnedFd> {
         let path = path.strip_prefix(b"/").unwrap_or(path);
-        let name = Path::new(std::os::unix::ffi::OsStrExt::from_bytes(path));
+        let name = Path::new(OsStr::from_bytes(path));
         let resolve = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_CACHED;
         open_at(self.root.as_fd(), name, libc::O_PATH | libc::O_NOFOLLOW, resolve)
     }
 }
 
 fn read_link(object: &OwnedFd) -> Option<Vec<u8>> {
-    let target = nix::fcntl::readlinkat(object, "").ok()?;
-    let _ = object.as_raw_fd();
-    Some(target.into_vec())
+    nix::fcntl::readlinkat(object, "").ok().map(OsString::into_vec)
 }
 
 #[cfg(test)]

@@ -223,10 +223,15 @@ mod tests {
 
     use super::*;
 
+    const RWX: Rights = Rights {
+        write: true,
+        exec: true,
+    };
+
     fn places(view: View) -> Places {
         let mut places = Places::new(view, b"/srv/docs/");
         places.root(b"/srv/docs", Rights::RW);
-        places.root(b"/srv/docs/bin", Rights::RWX);
+        places.root(b"/srv/docs/bin", RWX);
         places.grant(b"/usr/bin/node", true);
         places.grant(b"/srv/docs", true);
         places.link(b"/bin", b"usr/bin");
@@ -240,7 +245,7 @@ mod tests {
         for (path, wanted) in [
             (&b"/srv/docs"[..], Some(Kind::Root(Rights::RW))),
             (b"/srv/docs/a/b", Some(Kind::Root(Rights::RW))),
-            (b"/srv/docs/bin/tool", Some(Kind::Root(Rights::RWX))),
+            (b"/srv/docs/bin/tool", Some(Kind::Root(RWX))),
             (b"/srv/docs2", None),
             (b"/srv", None),
             (b"/", None),
