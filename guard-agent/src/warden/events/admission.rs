@@ -114,7 +114,10 @@ fn places(request: &LaunchRequest, parked: &Parked) -> Places {
         places.private(&home.0);
     }
     for LaunchRoot {
-        path, resolved, rights, ..
+        path,
+        resolved,
+        rights,
+        ..
     } in parked.roots.iter().map(RootFacts::record)
     {
         places.root(&path.0, rights);

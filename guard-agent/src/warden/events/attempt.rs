@@ -50,10 +50,7 @@ pub(super) enum Key {
         nlink: u32,
     },
     /// A call that waited for the warden's answer.
-    Refused {
-        nr: i32,
-        args: [u64; 6],
-    },
+    Refused { nr: i32, args: [u64; 6] },
 }
 
 /// The other end of a network operation.

@@ -30,7 +30,7 @@ const SCOPE_OR_PERMISSIONS: &str = "landlock-or-permissions";
 const NO_SUCH_PROCESS: &str = "no-such-process";
 /// The sandbox has no network interface that is up.
 const NO_NETWORK: &str = "no-network";
-/// It starts at a directory that could not be looked up any more, and climbs.
+/// It starts at a directory that could not be looked up any more.
 const UNPLACED: &str = "unplaced";
 /// It begins in the view; where it leads is in the part that was not read.
 const CUT: &str = "path-cut";
@@ -59,8 +59,8 @@ pub(super) enum Target<'a> {
     LeadsOut,
     /// So far known of a path that is longer than what is reported, or whose memory could not be read to its end.
     Cut(&'a [u8]),
-    /// Relative to what is not known; whether it climbs out of that.
-    Unplaced { climbs: bool },
+    /// Relative to a descriptor that was closed, or passed to another, before it was looked up.
+    Unplaced,
 }
 
 /// What is known of a call.
@@ -114,13 +114,19 @@ fn missing(seen: &Seen<'_>, places: &Places) -> Verdict {
     if !places.hides_the_rest() {
         return Verdict::Ordinary;
     }
-    let second = if seen.act == Act::Symlink { Target::None } else { seen.second };
+    let second = if seen.act == Act::Symlink {
+        Target::None
+    } else {
+        seen.second
+    };
     for target in [seen.first, second] {
         match target {
-            Target::At(path) | Target::Cut(path) if places.at(path).is_none() => return deny(Layer::View, OUTSIDE_VIEW),
+            Target::At(path) | Target::Cut(path) if places.at(path).is_none() => {
+                return deny(Layer::View, OUTSIDE_VIEW);
+            }
             Target::LeadsOut => return deny(Layer::View, OUTSIDE_VIEW),
             Target::Cut(_) => return deny(Layer::Unknown, CUT),
-            Target::Unplaced { climbs: true } => return deny(Layer::Unknown, UNPLACED),
+            Target::Unplaced => return deny(Layer::Unknown, UNPLACED),
             _ => {}
         }
     }
@@ -131,7 +137,7 @@ fn refused(seen: &Seen<'_>, kind: Option<Kind>) -> Verdict {
     let by_permission = seen.errno == EPERM;
     match (seen.act, seen.class) {
         // The mount is asked before Landlock and before the file's own permissions.
-        (Act::Exec, _) if !by_permission && kind.is_some_and(Kind::no_exec) => deny(Layer::View, NO_EXEC),
+        (Act::Exec, _) if !by_permission && no_exec(seen.first, kind) => deny(Layer::View, NO_EXEC),
         // To map a file gives EPERM for its mount's sake, to change what was mapped EACCES.
         (Act::Map, _) if seen.executable && by_permission => deny(Layer::View, NO_EXEC),
         (Act::Protect, _) if seen.executable && !by_permission => deny(Layer::View, NO_EXEC),
@@ -143,6 +149,11 @@ fn refused(seen: &Seen<'_>, kind: Option<Kind>) -> Verdict {
         _ if by_permission => deny(Layer::Unknown, PERMISSIONS),
         _ => deny(Layer::Unknown, LANDLOCK_OR_PERMISSIONS),
     }
+}
+
+/// In the host view what is in no place lets nothing be executed; in a private one it does not exist.
+fn no_exec(target: Target<'_>, kind: Option<Kind>) -> bool {
+    matches!(target, Target::At(_)) && kind.is_none_or(Kind::no_exec)
 }
 
 #[cfg(test)]
@@ -182,13 +193,22 @@ mod tests {
             (b"/tmp/x", Verdict::Ordinary),
         ] {
             for errno in [ENOENT, ENOTDIR] {
-                assert_eq!(classify(&seen(Act::Open, errno, Target::At(path)), &places), wanted);
+                assert_eq!(
+                    classify(&seen(Act::Open, errno, Target::At(path)), &places),
+                    wanted
+                );
             }
         }
-        assert_eq!(classify(&seen(Act::Other, ENOENT, Target::LeadsOut), &places), outside);
-        let climbs = |climbs| classify(&seen(Act::Other, ENOENT, Target::Unplaced { climbs }), &places);
-        assert_eq!(climbs(true), deny(Layer::Unknown, UNPLACED));
-        assert_eq!(climbs(false), Verdict::Ordinary);
+        assert_eq!(
+            classify(&seen(Act::Other, ENOENT, Target::LeadsOut), &places),
+            outside
+        );
+        assert_eq!(
+            classify(&seen(Act::Other, ENOENT, Target::Unplaced), &places),
+            deny(Layer::Unknown, UNPLACED)
+        );
+        let cut = classify(&seen(Act::Other, ENOENT, Target::Cut(b"/srv/rw/x")), &places);
+        assert_eq!(cut, deny(Layer::Unknown, CUT));
         let mut two = seen(Act::Other, ENOENT, Target::At(b"/srv/rw/a"));
         two.second = Target::At(b"/etc/a");
         assert_eq!(classify(&two, &places), outside);
@@ -202,7 +222,10 @@ mod tests {
         let missing = seen(Act::Open, ENOENT, Target::At(b"/etc/nothing"));
         assert_eq!(classify(&missing, &places), Verdict::Ordinary);
         let refused = seen(Act::Open, EACCES, Target::At(b"/etc/shadow"));
-        assert_eq!(classify(&refused, &places), deny(Layer::Unknown, LANDLOCK_OR_PERMISSIONS));
+        assert_eq!(
+            classify(&refused, &places),
+            deny(Layer::Unknown, LANDLOCK_OR_PERMISSIONS)
+        );
     }
 
     #[test]
@@ -211,7 +234,11 @@ mod tests {
         let exec = |path| classify(&seen(Act::Exec, EACCES, Target::At(path)), &places);
         assert_eq!(exec(b"/srv/rw/tool"), deny(Layer::View, NO_EXEC));
         assert_eq!(exec(b"/tmp/tool"), deny(Layer::View, NO_EXEC));
-        assert_eq!(exec(b"/srv/rx/tool"), deny(Layer::Unknown, LANDLOCK_OR_PERMISSIONS));
+        assert_eq!(exec(b"/opt/tool"), deny(Layer::View, NO_EXEC));
+        assert_eq!(
+            exec(b"/srv/rx/tool"),
+            deny(Layer::Unknown, LANDLOCK_OR_PERMISSIONS)
+        );
         let mut map = seen(Act::Map, EPERM, Target::None);
         assert_eq!(classify(&map, &places), deny(Layer::Unknown, PERMISSIONS));
         map.executable = true;

@@ -43,7 +43,11 @@ impl Surroundings {
     /// Only in a view that hides the rest; elsewhere what a link leads to is there.
     pub(super) fn leads_out(&self, path: &[u8]) -> bool {
         let inside = self.places.hides_the_rest() && self.places.at(path).is_some();
-        inside && self.look.as_ref().is_some_and(|look| look.leads_out(&self.places, path))
+        inside
+            && self
+                .look
+                .as_ref()
+                .is_some_and(|look| look.leads_out(&self.places, path))
     }
 }
 

@@ -156,7 +156,11 @@ impl Ledger {
 
     /// Takes an attempt that `repeated` does not know. Its record is made only if there is room.
     pub(super) fn first(&mut self, key: Key, op: &str, record: impl FnOnce(&Key) -> Kernel) {
-        let over = if key.allowed() { GapKind::AllowedLost } else { GapKind::OverBudget };
+        let over = if key.allowed() {
+            GapKind::AllowedLost
+        } else {
+            GapKind::OverBudget
+        };
         let (tick, session, server) = (self.tick, self.session.clone(), self.server.clone());
         let record = |key: &Key| Kernel {
             session,
@@ -170,7 +174,11 @@ impl Ledger {
     }
 
     fn book(&mut self, allowed: bool) -> &mut Book {
-        if allowed { &mut self.allowed } else { &mut self.denied }
+        if allowed {
+            &mut self.allowed
+        } else {
+            &mut self.denied
+        }
     }
 
     /// What the kernel had no room for since the session began, and what was reported but could not be read.
@@ -266,7 +274,11 @@ mod tests {
         if ledger.repeated(&key) {
             return;
         }
-        let decision = if key.allowed() { Decision::Allow } else { Decision::Deny };
+        let decision = if key.allowed() {
+            Decision::Allow
+        } else {
+            Decision::Deny
+        };
         ledger.first(key, op, |_| blank(op.into(), decision, Layer::Unknown, WHO));
     }
 
@@ -314,7 +326,11 @@ mod tests {
         let mut told = Told::default();
         let attempts = 200_000u32;
         for number in 0..attempts {
-            attempt(&mut ledger, connect(u16::try_from(number % 3000).unwrap()), "connect");
+            attempt(
+                &mut ledger,
+                connect(u16::try_from(number % 3000).unwrap()),
+                "connect",
+            );
             if number % 20_000 == 0 {
                 ledger.tick();
                 told.take(&mut ledger);
@@ -322,8 +338,15 @@ mod tests {
         }
         ledger.finish();
         told.take(&mut ledger);
-        assert_eq!(told.first + told.repeated + told.over, u64::from(attempts), "{told:?}");
-        assert!(told.over > 0 && told.repeated > 0 && told.first == MOST_DENIED as u64, "{told:?}");
+        assert_eq!(
+            told.first + told.repeated + told.over,
+            u64::from(attempts),
+            "{told:?}"
+        );
+        assert!(
+            told.over > 0 && told.repeated > 0 && told.first == MOST_DENIED as u64,
+            "{told:?}"
+        );
         assert!(told.bytes <= DENIED_BUDGET);
     }
 
@@ -335,7 +358,10 @@ mod tests {
             ledger.tick();
         }
         let _ = ledger.take(usize::MAX);
-        let ptrace = || Key::Refused { nr: 101, args: [0; 6] };
+        let ptrace = || Key::Refused {
+            nr: 101,
+            args: [0; 6],
+        };
         attempt(&mut ledger, ptrace(), "ptrace");
         assert_eq!(ledger.take(usize::MAX).len(), 1);
         attempt(&mut ledger, ptrace(), "ptrace");

@@ -46,7 +46,10 @@ impl Look {
     /// A link of a thread in `/proc`, when it is the sandbox's thread and names a path.
     fn link(&self, tid: u32, name: &str) -> Option<Vec<u8>> {
         let of = format!("/proc/{tid}");
-        let found = fs::read_link(format!("{of}/{name}")).ok()?.into_os_string().into_vec();
+        let found = fs::read_link(format!("{of}/{name}"))
+            .ok()?
+            .into_os_string()
+            .into_vec();
         let ours = fs::read_link(format!("{of}/ns/pid")).ok()? == self.namespace;
         (ours && found.first() == Some(&b'/')).then_some(found)
     }

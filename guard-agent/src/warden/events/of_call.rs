@@ -44,7 +44,9 @@ pub(super) fn note(event: CallEvent, ledger: &mut Ledger, around: &Surroundings)
     if ledger.repeated(&key) {
         return;
     }
-    let Key::Call { first, second, .. } = &key else { return };
+    let Key::Call { first, second, .. } = &key else {
+        return;
+    };
     let given = (first.as_ref(), second.as_ref());
     let attempt = Attempt::new(call, &event.args, event.errno, given, who, around);
     let (decision, layer, reason) = match attempt.verdict(around) {
@@ -84,14 +86,16 @@ struct Located {
     clean: Option<Vec<u8>>,
     complete: bool,
     /// Relative to what could not be looked up.
-    climbs: Option<bool>,
+    unplaced: bool,
     /// Longer than what is reported, or its memory could not be read.
     cut: bool,
 }
 
 impl Located {
     fn new(given: Option<&Given>, directory: Option<i32>, tid: u32, around: &Surroundings) -> Self {
-        let Some(given) = given else { return Self::default() };
+        let Some(given) = given else {
+            return Self::default();
+        };
         let cut = !given.complete;
         if given.bytes.is_empty() && given.complete {
             // `AT_EMPTY_PATH`: the descriptor itself.
@@ -112,7 +116,7 @@ impl Located {
             }
             None => Self {
                 shown: Some(given.bytes.clone()),
-                climbs: Some(climbs(&given.bytes)),
+                unplaced: true,
                 cut,
                 ..Self::default()
             },
@@ -124,33 +128,20 @@ impl Located {
             clean: shown.as_deref().map(super::places::clean),
             shown,
             complete,
-            climbs: None,
+            unplaced: false,
             cut,
         }
     }
 
     fn target(&self, leads_out: bool) -> Target<'_> {
-        match (&self.clean, self.climbs) {
-            (Some(_), _) if leads_out => Target::LeadsOut,
-            (Some(clean), _) if self.cut => Target::Cut(clean),
-            (Some(clean), _) => Target::At(clean),
-            (None, Some(climbs)) => Target::Unplaced { climbs },
-            (None, None) => Target::None,
+        match &self.clean {
+            Some(_) if leads_out => Target::LeadsOut,
+            Some(clean) if self.cut => Target::Cut(clean),
+            Some(clean) => Target::At(clean),
+            None if self.unplaced => Target::Unplaced,
+            None => Target::None,
         }
     }
-}
-
-/// Whether a relative path has more `..` than names before one of them.
-fn climbs(path: &[u8]) -> bool {
-    let mut depth = 0i32;
-    path.split(|byte| *byte == b'/').any(|name| {
-        depth += match name {
-            b"" | b"." => 0,
-            b".." => -1,
-            _ => 1,
-        };
-        depth < 0
-    })
 }
 
 /// One call, with everything about it that was looked up.
@@ -197,9 +188,8 @@ impl<'a> Attempt<'a> {
 
     fn verdict(&self, around: &Surroundings) -> Verdict {
         let missing = matches!(self.errno, libc::ENOENT | libc::ENOTDIR);
-        let leads_out = |path: &Located| {
-            missing && path.clean.as_deref().is_some_and(|path| around.leads_out(path))
-        };
+        let leads_out =
+            |path: &Located| missing && path.clean.as_deref().is_some_and(|path| around.leads_out(path));
         let protection = self.args.get(calls::PROTECTION).copied().unwrap_or(0);
         let seen = Seen {
             act: self.act,
@@ -207,7 +197,9 @@ impl<'a> Attempt<'a> {
             errno: self.errno,
             executable: protection & libc::PROT_EXEC as u64 != 0,
             first: self.first.target(leads_out(&self.first)),
-            second: self.second.target(self.act != Act::Symlink && leads_out(&self.second)),
+            second: self
+                .second
+                .target(self.act != Act::Symlink && leads_out(&self.second)),
             filtered: seccomp::refuses(self.call.nr),
         };
         classify(&seen, around.places())
@@ -245,7 +237,10 @@ impl<'a> Attempt<'a> {
         let arg = |at: usize| self.args.get(at).copied().unwrap_or(0) as i32;
         let fields: Vec<(&str, Field)> = match (self.act, self.call.class) {
             (Act::Map | Act::Protect, _) => {
-                vec![("protection", Field::Text(protection(arg(calls::PROTECTION)).as_str().into()))]
+                vec![(
+                    "protection",
+                    Field::Text(protection(arg(calls::PROTECTION)).as_str().into()),
+                )]
             }
             (_, Class::Signal) => {
                 let at = usize::from(matches!(
@@ -253,15 +248,26 @@ impl<'a> Attempt<'a> {
                     libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo
                 ));
                 let mut fields = vec![("target", Field::Signed(arg(at)))];
-                if !matches!(i64::from(self.call.nr), libc::SYS_pidfd_open | libc::SYS_pidfd_getfd) {
+                if !matches!(
+                    i64::from(self.call.nr),
+                    libc::SYS_pidfd_open | libc::SYS_pidfd_getfd
+                ) {
                     fields.push(("signal", Field::Signed(arg(at + 1))));
                 }
                 fields
             }
-            (_, Class::Process) => vec![("target", Field::Signed(arg(usize::from(self.act == Act::Other && i64::from(self.call.nr) == libc::SYS_ptrace))))],
+            (_, Class::Process) => vec![(
+                "target",
+                Field::Signed(arg(usize::from(
+                    self.act == Act::Other && i64::from(self.call.nr) == libc::SYS_ptrace,
+                ))),
+            )],
             _ => Vec::new(),
         };
-        let fields: BTreeMap<_, _> = fields.into_iter().map(|(name, field)| (name.to_owned(), field)).collect();
+        let fields: BTreeMap<_, _> = fields
+            .into_iter()
+            .map(|(name, field)| (name.to_owned(), field))
+            .collect();
         (!fields.is_empty()).then_some(fields)
     }
 }
@@ -289,22 +295,4 @@ fn protection(bits: i32) -> String {
         .map(|(_, name)| *name)
         .collect();
     set.join("|")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn climbing_is_seen_wherever_it_happens() {
-        for (path, wanted) in [
-            (&b"a/b"[..], false),
-            (b"a/../b", false),
-            (b"..", true),
-            (b"./a/../../b/c", true),
-            (b"", false),
-        ] {
-            assert_eq!(climbs(path), wanted, "{}", path.escape_ascii());
-        }
-    }
 }

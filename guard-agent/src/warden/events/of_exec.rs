@@ -37,7 +37,9 @@ pub(super) fn note(event: ExecEvent, ledger: &mut Ledger, around: &Surroundings)
     }
     ledger.first(key, "exec", |key| {
         let Key::Exec {
-            filename, interpreter, ..
+            filename,
+            interpreter,
+            ..
         } = key
         else {
             return blank("exec".into(), Decision::Allow, Layer::Unknown, who);
@@ -49,7 +51,9 @@ pub(super) fn note(event: ExecEvent, ledger: &mut Ledger, around: &Surroundings)
         };
         let (path, complete) = place(filename);
         // Of a script: what runs it.
-        let exe = interpreter.as_ref().map_or_else(|| path.clone(), |given| place(given).0);
+        let exe = interpreter
+            .as_ref()
+            .map_or_else(|| path.clone(), |given| place(given).0);
         Kernel {
             path: Some(Octets(path)),
             path_source: Some(PathSource::Kernel),

@@ -66,7 +66,11 @@ impl Places {
                 new.private(b"/dev");
                 // Made by hand for this view, as `/etc/hosts` is.
                 for file in ["passwd", "group", "hosts", "nsswitch.conf", "resolv.conf"] {
-                    new.put(format!("/etc/{file}").as_bytes(), Kind::Grant { exec: false }, false);
+                    new.put(
+                        format!("/etc/{file}").as_bytes(),
+                        Kind::Grant { exec: false },
+                        false,
+                    );
                 }
             }
             View::Host => {
@@ -89,7 +93,13 @@ impl Places {
     /// A grant never takes the place of a root of the same name: the root is mounted over it.
     pub(in crate::warden) fn grant(&mut self, path: &[u8], exec: bool) {
         let path = clean(path);
-        if !matches!(self.named.get(&path), Some(Place::Here { kind: Kind::Root(_), .. })) {
+        if !matches!(
+            self.named.get(&path),
+            Some(Place::Here {
+                kind: Kind::Root(_),
+                ..
+            })
+        ) {
             let kind = Kind::Grant { exec };
             self.named.insert(path, Place::Here { kind, tree: true });
         }
