@@ -1,7 +1,7 @@
 //! The only process with privilege and input: it launches, kills, records, and never parses MCP.
 
 pub mod cgroup;
-mod denials;
+mod events;
 mod ending;
 pub mod kernel;
 pub mod launch;
