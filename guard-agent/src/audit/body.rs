@@ -54,7 +54,9 @@ pub struct LaunchUser {
 }
 
 /// One mechanism that enforces a facet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {
     BpfLsm,
@@ -68,9 +70,9 @@ pub enum Layer {
     Unknown,
 }
 
-impl fmt::Display for Layer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Layer {
+    pub fn name(self) -> &'static str {
+        match self {
             Self::BpfLsm => "bpf-lsm",
             Self::Landlock => "landlock",
             Self::Seccomp => "seccomp",
@@ -80,7 +82,12 @@ impl fmt::Display for Layer {
             Self::CgroupLimits => "cgroup-limits",
             Self::Rlimits => "rlimits",
             Self::Unknown => "unknown",
-        })
+        }
+    }
+}
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -146,11 +153,20 @@ pub struct NotEnforced {
     pub why: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
     Allow,
     Deny,
+}
+
+impl Decision {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+        }
+    }
 }
 
 /// Where the text of `path` comes from: user memory can change under the reader.
