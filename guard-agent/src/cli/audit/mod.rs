@@ -41,7 +41,7 @@ pub fn run(args: AuditArgs) -> Result<ExitStatus, Refusal> {
     match args.command {
         AuditCommand::Verify(args) => verify::run(args),
         AuditCommand::Tail(args) => tail::run(args),
-        AuditCommand::Query(args) => query::run(*args),
+        AuditCommand::Query(args) => query::run(&args),
     }
 }
 

@@ -79,9 +79,9 @@ pub(super) struct QueryArgs {
     json: bool,
 }
 
-pub(super) fn run(args: QueryArgs) -> Result<ExitStatus, Refusal> {
+pub(super) fn run(args: &QueryArgs) -> Result<ExitStatus, Refusal> {
     let directory = directory(args.audit.clone())?;
-    let filter = filter(&args)?;
+    let filter = filter(args)?;
     note_if_empty(&directory)?;
     let mut query = Query::open(&directory, filter).map_err(|error| unreadable(&error))?;
     note_foreign(&query)?;
@@ -90,9 +90,9 @@ pub(super) fn run(args: QueryArgs) -> Result<ExitStatus, Refusal> {
     let counting = args.count || !args.by.is_empty();
     let status = out::with(ExitStatus::Ok, |out| {
         let read = if counting {
-            count(out, &mut query, &args, &mut seen)
+            count(out, &mut query, args, &mut seen)
         } else {
-            show(out, &mut query, &args, &mut seen)
+            show(out, &mut query, args, &mut seen)
         };
         match read {
             Ok(()) => Ok(()),
