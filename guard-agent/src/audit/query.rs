@@ -62,7 +62,7 @@ pub struct Query {
     line: Vec<u8>,
     /// Lines of this segment so far.
     number: u64,
-    /// The next segment exists: nothing more is added to this one.
+    /// A later segment exists: nothing more is added to this one.
     final_read: bool,
     /// The record that must come next, while nothing was skipped since the last.
     expected: Option<Seq>,
@@ -112,7 +112,7 @@ impl Query {
                 }
             }
             if let Some(found) = self.next_line() {
-                return Ok(Some(found));
+                return found.map(Some);
             }
         }
         Ok(None)
@@ -205,7 +205,7 @@ impl Query {
     }
 
     /// The next line worth telling of; `None` at the end of the segment.
-    fn next_line(&mut self) -> Option<Found> {
+    fn next_line(&mut self) -> Option<Result<Found, AuditError>> {
         loop {
             let lines = self.lines.as_mut()?;
             let name = segment_name(self.segment);
@@ -214,7 +214,7 @@ impl Query {
             let why = match read {
                 Ok(Line::Whole) => match quick(&self.line) {
                     Ok(head) => match self.judge(&head, name) {
-                        Some(found) => return Some(found),
+                        Some(found) => return Some(Ok(found)),
                         None => continue,
                     },
                     Err(error) => explain(&error),
@@ -222,37 +222,43 @@ impl Query {
                 Ok(Line::TooLong { .. }) => "it is longer than a record may be".into(),
                 Ok(Line::Partial) => {
                     let why = "it has no end: its writer was interrupted".into();
-                    return Some(self.leave_segment(name, self.number, why));
-                }
-                Ok(Line::End) if !self.final_read && self.has_next() => {
-                    self.final_read = true;
-                    self.number -= 1;
-                    continue;
+                    return Some(Ok(self.leave_segment(name, self.number, why)));
                 }
                 Ok(Line::End) => {
-                    self.lines = None;
-                    self.segment += 1;
-                    return None;
+                    self.number -= 1;
+                    match self.at_end() {
+                        Ok(true) => return None,
+                        Ok(false) => continue,
+                        Err(error) => return Some(Err(error)),
+                    }
                 }
                 Err(error) => {
                     let why = format!("it cannot be read on from here: {error}");
-                    return Some(self.leave_segment(name, self.number, why));
+                    return Some(Ok(self.leave_segment(name, self.number, why)));
                 }
             };
             // How many records the damaged bytes were is not known.
             self.expected = None;
-            return Some(Found::Damage(Damage {
+            return Some(Ok(Found::Damage(Damage {
                 segment: name,
                 line: self.number,
                 why,
-            }));
+            })));
         }
     }
 
-    fn has_next(&self) -> bool {
-        self.dir
-            .file(&segment_name(self.segment + 1), OFlag::O_RDONLY)
-            .is_ok()
+    /// Whether the segment is read to its end. Nothing is added to one once there is a later one: what came before
+    /// that is read when the later one was seen.
+    fn at_end(&mut self) -> Result<bool, AuditError> {
+        if self.final_read {
+            self.lines = None;
+            self.segment += 1;
+            return Ok(true);
+        }
+        let later = self.dir.list()?.segments.last() > Some(&self.segment);
+        self.final_read = later;
+        self.over = !later;
+        Ok(!later)
     }
 
     /// A line whose hash is right: whether records are missing before it, and whether it is asked for.

@@ -71,6 +71,30 @@ fn a_directory_that_is_written_meanwhile_is_read_without_false_damage() {
     assert_eq!(pids, (0..200).collect::<Vec<_>>());
 }
 
+/// A reader at the end of a segment while the writer fills it up and begins the next.
+#[test]
+fn a_rotation_under_the_reader_is_no_damage() {
+    let place = place();
+    let options = Options {
+        max_segment_records: 3,
+        ..Options::default()
+    };
+    let mut trail = Trail::open(&place.dir, options).unwrap();
+    fill(&mut trail, 1);
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                let read = read(&place.dir, everything());
+                assert!(read.damage.is_empty(), "{:?}", read.damage);
+            }
+        });
+        fill(&mut trail, 1500);
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        reader.join().unwrap();
+    });
+}
+
 /// Replaces line `number` (from 1) of a segment and gives how many records of ours it held.
 fn change(segment: &Path, number: usize, new: &str) {
     let text = fs::read_to_string(segment).unwrap();
