@@ -1,0 +1,1 @@
+//! One attack and what it shows.

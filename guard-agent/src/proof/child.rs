@@ -1,0 +1,1 @@
+//! Who attacks: a forked process of ours, and its report.

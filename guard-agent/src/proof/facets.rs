@@ -1,0 +1,162 @@
+//! What proofs mean for the facets: one function for the launch record, for `require` and for `check`.
+
+use std::collections::BTreeMap;
+
+use super::{Mode, Proofs, Verdict};
+use crate::{
+    audit::{Enforcement, Layer, Missing},
+    link::message::Facet,
+};
+
+/// Landlock in one sandbox, or in the child that proved it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Landlock {
+    /// 0: it is not in force.
+    pub abi: u32,
+    /// What this kernel's version lacks, a line each; where it is not in force, why.
+    pub missing: Vec<String>,
+    /// Signals and abstract sockets end at the sandbox's edge.
+    pub scopes: bool,
+}
+
+/// What one sandbox has, as it found itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct InForce {
+    pub landlock: Landlock,
+    /// Names that were to be read-only in a writable root were not all looked for.
+    pub protection_incomplete: bool,
+}
+
+pub type Facets = BTreeMap<Facet, Enforcement>;
+
+use Layer::{BpfLsm, CgroupBpf, CgroupLimits, Namespaces, Rlimits, Seccomp, View};
+
+/// The layers of each facet, in the order the record has them.
+pub fn layers(mode: Mode) -> &'static [(Facet, &'static [Layer])] {
+    const LANDLOCK: Layer = Layer::Landlock;
+    match mode {
+        Mode::Root => &[
+            (Facet::Fs, &[Namespaces, View, LANDLOCK, BpfLsm]),
+            (Facet::Net, &[Namespaces, CgroupBpf, Seccomp]),
+            (Facet::Exec, &[View, Seccomp, LANDLOCK, BpfLsm]),
+            (Facet::Ipc, &[Namespaces, Seccomp, CgroupBpf, LANDLOCK]),
+            (Facet::Resources, &[CgroupLimits]),
+        ],
+        Mode::UserNamespace => &[
+            (Facet::Fs, &[Namespaces, View, LANDLOCK]),
+            (Facet::Net, &[Namespaces, Seccomp, LANDLOCK]),
+            (Facet::Exec, &[View, Seccomp, LANDLOCK]),
+            (Facet::Ipc, &[Namespaces, Seccomp, LANDLOCK]),
+            (Facet::Resources, &[Rlimits]),
+        ],
+        Mode::Plain => &[
+            (Facet::Fs, &[LANDLOCK]),
+            (Facet::Net, &[Seccomp, LANDLOCK]),
+            (Facet::Exec, &[Seccomp, LANDLOCK]),
+            (Facet::Ipc, &[Seccomp, LANDLOCK]),
+            (Facet::Resources, &[Rlimits]),
+        ],
+    }
+}
+
+/// The layers without which a facet does not hold: each stops something that no other stops.
+pub fn needed(mode: Mode, facet: Facet) -> &'static [Layer] {
+    const LANDLOCK: Layer = Layer::Landlock;
+    match (mode, facet) {
+        (Mode::Root | Mode::UserNamespace, Facet::Fs) => &[Namespaces, View, LANDLOCK],
+        (Mode::Root, Facet::Net) => &[Namespaces, CgroupBpf, Seccomp],
+        (Mode::UserNamespace, Facet::Net) => &[Namespaces, Seccomp],
+        (Mode::Root | Mode::UserNamespace, Facet::Exec) => &[View, Seccomp, LANDLOCK],
+        (Mode::Root | Mode::UserNamespace, Facet::Ipc) => &[Namespaces, Seccomp],
+        (Mode::Root, Facet::Resources) => &[CgroupLimits],
+        (Mode::Plain, Facet::Fs) => &[LANDLOCK],
+        (Mode::Plain, Facet::Net) => &[Seccomp],
+        (Mode::Plain, Facet::Exec | Facet::Ipc) => &[Seccomp, LANDLOCK],
+        (Mode::UserNamespace | Mode::Plain, Facet::Resources) => &[Rlimits],
+    }
+}
+
+/// Layers in force and missing, by facet: in force is what was proved on this machine *and* is there in this sandbox.
+pub fn facets(proofs: &Proofs, found: &InForce) -> Facets {
+    layers(proofs.mode)
+        .iter()
+        .map(|(facet, layers)| (*facet, enforcement(proofs, found, *facet, layers)))
+        .collect()
+}
+
+fn enforcement(proofs: &Proofs, found: &InForce, facet: Facet, layers: &[Layer]) -> Enforcement {
+    let mut result = Enforcement {
+        layers: Vec::new(),
+        missing: Vec::new(),
+        self_test: None,
+    };
+    let mut through = Vec::new();
+    for layer in layers {
+        let verdict = proofs.verdict(facet, *layer);
+        let absent = absent(found, facet, *layer);
+        match verdict.why() {
+            None if absent.is_empty() => result.layers.push(*layer),
+            None => {}
+            Some(why) => {
+                if matches!(verdict, Verdict::NotEnforced(_)) && *layer != BpfLsm {
+                    through.push(format!("{layer}: {}", why.why));
+                }
+                result.missing.push(Missing {
+                    layer: *layer,
+                    why: why.why.clone(),
+                });
+            }
+        }
+        if verdict.holds() {
+            result
+                .missing
+                .extend(absent.into_iter().map(|why| Missing { layer: *layer, why }));
+        }
+        result.missing.extend(
+            gaps(found, facet, *layer)
+                .into_iter()
+                .map(|why| Missing { layer: *layer, why }),
+        );
+    }
+    result.self_test = Some(if through.is_empty() {
+        "passed".to_owned()
+    } else {
+        through.join("; ")
+    });
+    result
+}
+
+/// Why a layer that works on this machine is not in force in this sandbox.
+fn absent(found: &InForce, facet: Facet, layer: Layer) -> Vec<String> {
+    match layer {
+        Layer::Landlock if found.landlock.abi == 0 => found.landlock.missing.clone(),
+        Layer::Landlock if facet == Facet::Ipc && !found.landlock.scopes => {
+            vec![
+                "signal and abstract socket scopes need Landlock ABI 6; the namespaces hold alone".to_owned(),
+            ]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What a layer that is in force does not cover here.
+fn gaps(found: &InForce, facet: Facet, layer: Layer) -> Vec<String> {
+    match (facet, layer) {
+        (Facet::Fs | Facet::Exec, Layer::Landlock) if found.landlock.abi > 0 => {
+            found.landlock.missing.clone()
+        }
+        (Facet::Fs, View) if found.protection_incomplete => {
+            vec!["protected names were searched four levels and 5000 entries deep, no further".to_owned()]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Whether a facet holds.
+pub fn holds(mode: Mode, facet: Facet, facets: &Facets) -> bool {
+    facets.get(&facet).is_some_and(|enforcement| {
+        needed(mode, facet)
+            .iter()
+            .all(|layer| enforcement.layers.contains(layer))
+    })
+}
