@@ -11,7 +11,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand, error::ErrorKind};
 
-use crate::{exit::ExitStatus, init, refusal::Refusal, warden::reaper};
+use crate::{exit::ExitStatus, init, proof, refusal::Refusal, warden::reaper};
 
 /// Runs local MCP servers in a sandbox that the kernel enforces, with an audit trail.
 #[derive(Debug, Parser)]
@@ -43,6 +43,7 @@ pub fn main() -> ExitStatus {
     // Roles that only our own processes start, without a command line to parse.
     match arguments.first().and_then(|name| name.to_str()) {
         Some(init::ROLE) => return init::main(),
+        Some(proof::ROLE) => return ExitStatus::Ok,
         Some(reaper::ROLE) => return reaper::main(arguments.get(1..).unwrap_or_default()),
         _ => {}
     }

@@ -22,6 +22,7 @@ use crate::{
     fault,
     link::{channel::Channel, message::View},
     octets::Octets,
+    proof::facets::Landlock,
     sys::process,
 };
 
@@ -136,18 +137,10 @@ fn restrict(rules: &[(OwnedFd, Access)], confinement: &mut Confinement) -> io::R
     // Connections are left to the cgroup programs, which see and report the address.
     match landlock::restrict(&rules, landlock::Settings { network: false }) {
         Ok(state) => {
+            let state = Landlock::from(state);
             confinement.landlock_abi = state.abi;
             confinement.landlock_scopes = state.scopes;
-            confinement.landlock_missing = state
-                .missing
-                .iter()
-                .map(|missing| {
-                    format!(
-                        "{} needs Landlock ABI {}: {}",
-                        missing.what, missing.since, missing.why
-                    )
-                })
-                .collect();
+            confinement.landlock_missing = state.missing;
             Ok(())
         }
         Err(error @ ConfineError::LandlockMissing(_)) => {
@@ -160,7 +153,7 @@ fn restrict(rules: &[(OwnedFd, Access)], confinement: &mut Confinement) -> io::R
 }
 
 /// Sets `vm.memfd_noexec` of this pid namespace to 2 and reads it back; `false` where the kernel lacks it.
-fn memfd_noexec() -> bool {
+pub(crate) fn memfd_noexec() -> bool {
     let knob = Path::new("/proc/sys/vm/memfd_noexec");
     fs::write(knob, "2").is_ok() && fs::read_to_string(knob).is_ok_and(|text| text.trim() == "2")
 }

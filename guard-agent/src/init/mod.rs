@@ -10,7 +10,9 @@ mod view;
 
 use std::{fmt, io, os::fd::OwnedFd};
 
+pub(crate) use self::apply::memfd_noexec as forbid_memory_programs;
 use self::message::{FromInit, Setup, ToInit};
+pub(crate) use self::view::{build as build_view, make_private};
 use crate::{
     exit::ExitStatus,
     link::channel::{Channel, ChannelError},

@@ -49,7 +49,7 @@ const DEVICES: [(&str, u64); 5] = [
 /// What a small file or a name of the view may cost.
 const ROOT_TMPFS: &str = "4m";
 
-pub(super) fn make_private() -> io::Result<()> {
+pub(crate) fn make_private() -> io::Result<()> {
     let none: Option<&str> = None;
     nix::mount::mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).map_err(io::Error::from)
 }
@@ -151,7 +151,7 @@ impl Tree {
 }
 
 /// Builds the view from the detached trees and pivots into it.
-pub(super) fn build(setup: &Setup, descriptors: Vec<OwnedFd>) -> Result<(), StepError> {
+pub(crate) fn build(setup: &Setup, descriptors: Vec<OwnedFd>) -> Result<(), StepError> {
     let mut descriptors = descriptors.into_iter();
     let base = if shows_host(setup) {
         descriptors

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{Mode, Proofs, Verdict};
 use crate::{
     audit::{Enforcement, Layer, Missing},
+    confine::landlock::{self, LandlockState},
     link::message::Facet,
 };
 
@@ -17,6 +18,22 @@ pub struct Landlock {
     pub missing: Vec<String>,
     /// Signals and abstract sockets end at the sandbox's edge.
     pub scopes: bool,
+}
+
+impl From<LandlockState> for Landlock {
+    fn from(state: LandlockState) -> Self {
+        let line = |missing: &landlock::Missing| {
+            format!(
+                "{} needs Landlock ABI {}: {}",
+                missing.what, missing.since, missing.why
+            )
+        };
+        Self {
+            abi: state.abi,
+            missing: state.missing.iter().map(line).collect(),
+            scopes: state.scopes,
+        }
+    }
 }
 
 /// What one sandbox has, as it found itself.

@@ -1,26 +1,40 @@
 //! Proof before a claim: a child of ours attacks a layer before and behind it, and only what was then refused counts
 //! as enforced.
 //!
-//! Order of reading: `verdict` (what comes out), `attempt` (one attack and what it shows), `child` (who attacks), one
-//! file a layer, `facets` (what the proofs mean for a launch and for `check`).
+//! Order of reading: `verdict` (what comes out), `attempt` (one attack and what it shows), `child` (who attacks),
+//! `attacks`, one file a layer, `root` and `anybody` (which layers a tier has), `facets` (what the proofs mean for a
+//! launch and for `check`).
 
+mod anybody;
+mod attacks;
 mod attempt;
+mod cgroup;
 mod child;
 pub mod facets;
+mod host;
+mod landlock;
+mod lsm;
+mod namespaces;
+mod root;
+mod seccomp;
 pub mod verdict;
+mod view;
 
 use std::{
     collections::BTreeMap,
-    path::Path,
-    time::{Duration, Instant},
+    fs::File,
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    time::Duration,
 };
 
-use crate::{
-    audit::Layer,
-    link::message::Facet,
-    warden::{cgroup::Parent, kernel::Programs},
-};
+use self::attempt::Finding;
+use crate::{audit::Layer, link::message::Facet};
+pub use anybody::unprivileged;
+pub use attacks::ROLE;
 pub use facets::InForce;
+pub use root::{Privileged, privileged};
 pub use verdict::{Mode, Tier, Verdict, Why};
 
 /// All proofs together may not take longer; emulated machines are slow.
@@ -30,14 +44,23 @@ pub const LIMIT: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub struct Proofs {
     pub mode: Mode,
-    pub(crate) verdicts: BTreeMap<(Facet, Layer), Verdict>,
+    verdicts: BTreeMap<(Facet, Layer), Verdict>,
     /// Landlock as our own ruleset found it.
-    pub(crate) landlock: facets::Landlock,
+    landlock: facets::Landlock,
     /// How long it took.
     pub elapsed: Duration,
 }
 
 impl Proofs {
+    fn new(mode: Mode) -> Self {
+        Self {
+            mode,
+            verdicts: BTreeMap::new(),
+            landlock: facets::Landlock::default(),
+            elapsed: Duration::ZERO,
+        }
+    }
+
     /// What was found about one layer of one facet. What nobody tried is not enforced.
     pub fn verdict(&self, facet: Facet, layer: Layer) -> Verdict {
         self.verdicts
@@ -45,39 +68,75 @@ impl Proofs {
             .cloned()
             .unwrap_or_else(|| Verdict::not_enforced("nothing proves it on this tier"))
     }
-}
 
-/// What a warden attacks with.
-pub struct Privileged<'a> {
-    /// The sandboxes' cgroup; a sandbox-like cgroup is made below it and removed again.
-    pub parent: &'a Parent,
-    pub programs: &'a mut Programs,
-    /// A directory of ours: files to be attacked are planted in it and removed again.
-    pub directory: &'a Path,
-    /// An empty directory on which a view can be built.
-    pub scaffold: &'a Path,
-}
+    /// Of two findings about one pair the worse counts.
+    fn add(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        for finding in findings {
+            self.set(finding.facet, finding.layer, finding.verdict());
+        }
+    }
 
-/// Tier T2, as root. The calling process has one thread.
-pub fn privileged(with: Privileged<'_>) -> Proofs {
-    let start = Instant::now();
-    let _ = (with.parent, with.programs, with.directory, with.scaffold);
-    Proofs {
-        mode: Mode::Root,
-        verdicts: BTreeMap::new(),
-        landlock: facets::Landlock::default(),
-        elapsed: start.elapsed(),
+    fn set(&mut self, facet: Facet, layer: Layer, verdict: Verdict) {
+        let pair = (facet, layer);
+        if self.verdicts.get(&pair).is_none_or(Verdict::holds) {
+            self.verdicts.insert(pair, verdict);
+        }
+    }
+
+    /// The same for pairs whose child did not say.
+    fn fail(&mut self, pairs: impl IntoIterator<Item = (Facet, Layer)>, cause: &str) {
+        for (facet, layer) in pairs {
+            self.add([Finding::failed(facet, layer, cause)]);
+        }
+    }
+
+    /// What a sandbox on this machine has, as far as the proofs can tell: for `check`.
+    pub fn expected(&self) -> InForce {
+        InForce {
+            landlock: self.landlock.clone(),
+            protection_incomplete: false,
+        }
     }
 }
 
-/// Tier T3, as anybody. The calling process has one thread. `mode` of the answer says whether user namespaces work.
-pub fn unprivileged(directory: &Path) -> Proofs {
-    let start = Instant::now();
-    let _ = directory;
-    Proofs {
-        mode: Mode::Plain,
-        verdicts: BTreeMap::new(),
-        landlock: facets::Landlock::default(),
-        elapsed: start.elapsed(),
+/// A file to be attacked: the contents are nobody's business. Removed again when dropped.
+struct Planted(PathBuf);
+
+impl Planted {
+    fn in_directory(directory: &Path) -> io::Result<Self> {
+        let path = directory.join("proof.planted");
+        let mut file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(&path)?;
+        let planted = Self(path);
+        file.write_all(b"planted by guard-agent to be attacked by itself\n")?;
+        Ok(planted)
     }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Planted {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A path that is removed when dropped, if it is there.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn pairs<const N: usize>(facets: [Facet; N], layer: Layer) -> impl Iterator<Item = (Facet, Layer)> {
+    facets.into_iter().map(move |facet| (facet, layer))
 }

@@ -8,6 +8,7 @@ pub mod bpf;
 pub mod clone;
 pub mod exec;
 pub mod fs;
+pub mod ipc;
 pub mod landlock;
 pub mod mount;
 pub mod process;

@@ -15,7 +15,10 @@ use super::{
     reaper, state, sweep,
 };
 use crate::{
+    audit::Layer,
     fault,
+    link::message::Facet,
+    proof,
     refusal::{Refusal, chain},
     sys::{clone::Born, seqpacket},
 };
@@ -101,7 +104,7 @@ fn rest(
     (program, null, lock): (File, File, File),
 ) -> Result<Started, Refusal> {
     step("warden.programs", || Ok(()))?;
-    let programs =
+    let mut programs =
         Programs::load_and_attach(parent.directory(), parent.sandbox_level()).map_err(|error| {
             Refusal::not_enforced(
                 "cannot load the network programs",
@@ -109,23 +112,30 @@ fn rest(
                 "run on a kernel with cgroup BPF (5.10 or later), as root with CAP_BPF and CAP_NET_ADMIN",
             )
         })?;
-    let unix_hooks_missing = programs.unix_hooks().err();
     let reaper = step("warden.links", || reaper.hold(&programs.link_fds()?))?;
+    let scaffold = state::scaffold(directory);
+    let proofs = proof::privileged(proof::Privileged {
+        parent: &parent,
+        programs: &mut programs,
+        directory,
+        scaffold: &scaffold,
+    });
     let listener = step("warden.socket", || listen(&directory.join(state::SOCKET)))?;
     let facts = KernelFacts {
         release: nix::sys::utsname::uname()
             .map(|name| name.release().to_string_lossy().into_owned())
             .unwrap_or_default(),
-        unix_hooks_missing,
+        proofs,
         limits_missing: parent.limits_unavailable(),
     };
     let context = Context {
         program,
         null,
         state: directory.to_path_buf(),
-        scaffold: state::scaffold(directory),
+        scaffold,
         parent,
-        unix_hooks: facts.unix_hooks_missing.is_none(),
+        // Hooks that do not hold are none: then seccomp refuses to make the sockets.
+        unix_hooks: facts.proofs.verdict(Facet::Ipc, Layer::CgroupBpf).holds(),
     };
     Ok(Started {
         context: Arc::new(context),

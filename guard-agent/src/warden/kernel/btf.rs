@@ -12,6 +12,7 @@ pub struct KernelTypes {
 
 const MAGIC: u16 = 0xeb9f;
 const KIND_STRUCT: u32 = 4;
+const KIND_FUNCTION: u32 = 12;
 /// Set in a structure whose members say how many bits they have.
 const KIND_FLAG: u32 = 1 << 31;
 
@@ -48,6 +49,21 @@ impl KernelTypes {
                 return Some(offset);
             }
             at = body.checked_add(body_length(kind, count)?)?;
+        }
+        None
+    }
+
+    /// The number of the kernel function called `name`.
+    pub fn function(&self, name: &str) -> Option<u32> {
+        let (mut at, mut id) = (0, 1);
+        while at < self.types.len() {
+            let info = word(&self.types, at.checked_add(4)?)?;
+            let (kind, count) = ((info >> 24) & 0x1f, usize::try_from(info & 0xffff).ok()?);
+            if kind == KIND_FUNCTION && self.is(word(&self.types, at)?, name) {
+                return Some(id);
+            }
+            at = at.checked_add(12)?.checked_add(body_length(kind, count)?)?;
+            id += 1;
         }
         None
     }
@@ -171,5 +187,7 @@ mod tests {
         // Stable on every 64-bit kernel this runs on: two pointers.
         assert_eq!(types.member_offset("list_head", "prev"), Some(8));
         assert_eq!(types.member_offset("bpf_sock_addr_kern", "uaddr"), Some(8));
+        assert!(types.function("vfs_open").is_some());
+        assert_eq!(types.function("list_head"), None);
     }
 }

@@ -218,6 +218,11 @@ impl Programs {
         self.events.take()
     }
 
+    /// The same end, looked into before it is taken.
+    pub fn events(&mut self) -> Option<&mut Events> {
+        self.events.as_mut()
+    }
+
     /// What became of all records so far; see [`CounterReader::total`].
     pub fn counters(&self) -> Result<Counters, KernelError> {
         self.counters.total()

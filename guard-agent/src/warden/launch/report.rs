@@ -1,13 +1,12 @@
 //! What is enforced in one launch, facet by facet: said in the launch record and to the operator.
 
-use std::collections::BTreeMap;
-
 use super::{Parked, roots::Opened};
 use crate::{
-    audit::{Enforcement, LaunchRoot, Layer, Missing, NotEnforced, ResourcesReport},
+    audit::{LaunchRoot, NotEnforced, ResourcesReport},
     config::rights::Rights,
     link::message::{Facet, LaunchRequest},
     octets::Octets,
+    proof::{InForce, Mode, Proofs, facets},
     refusal::Refusal,
 };
 
@@ -43,116 +42,29 @@ impl RootFacts {
     }
 }
 
-/// What the kernel offers this warden.
+pub use crate::proof::facets::Facets;
+
+/// What this machine offers this warden, and what of it was proved.
 #[derive(Debug, Clone)]
 pub struct KernelFacts {
     pub release: String,
-    /// `None`, or why the unix hooks are not there.
-    pub unix_hooks_missing: Option<String>,
+    pub proofs: Proofs,
     /// `None`, or why limits cannot be enforced.
     pub limits_missing: Option<String>,
 }
 
-pub type Facets = BTreeMap<Facet, Enforcement>;
-
-/// Layers in force and missing, by facet.
+/// Layers in force and missing, by facet: what was proved when the warden started and is there in this sandbox.
 pub fn facets(parked: &Parked, kernel: &KernelFacts) -> Facets {
     let confinement = &parked.confinement;
-    let mut facets = Facets::new();
-    let landlock = |fs: &mut Enforcement| {
-        if confinement.landlock_abi > 0 {
-            fs.layers.push(Layer::Landlock);
-        }
-        for why in &confinement.landlock_missing {
-            fs.missing.push(Missing {
-                layer: Layer::Landlock,
-                why: why.clone(),
-            });
-        }
-    };
-    let with = |layers: &[Layer]| Enforcement {
-        layers: layers.to_vec(),
-        missing: Vec::new(),
-        self_test: None,
-    };
-    let no_lsm = || Missing {
-        layer: Layer::BpfLsm,
-        why: "not part of tier T2".to_owned(),
-    };
-
-    let mut fs = with(&[Layer::Namespaces, Layer::View]);
-    landlock(&mut fs);
-    if parked.protection_incomplete {
-        let why = "protected names were searched four levels and 5000 entries deep, no further".to_owned();
-        fs.missing.push(Missing {
-            layer: Layer::View,
-            why,
-        });
-    }
-    fs.missing.push(no_lsm());
-    facets.insert(Facet::Fs, fs);
-
-    facets.insert(
-        Facet::Net,
-        with(&[Layer::Namespaces, Layer::CgroupBpf, Layer::Seccomp]),
-    );
-
-    let mut exec = with(&[Layer::View, Layer::Seccomp]);
-    landlock(&mut exec);
-    exec.missing.push(no_lsm());
-    facets.insert(Facet::Exec, exec);
-
-    let mut ipc = with(&[Layer::Namespaces, Layer::Seccomp]);
-    match &kernel.unix_hooks_missing {
-        None => ipc.layers.push(Layer::CgroupBpf),
-        Some(why) => {
-            let why = format!("{why}; seccomp refuses to make unix sockets instead");
-            ipc.missing.push(Missing {
-                layer: Layer::CgroupBpf,
-                why,
-            });
-        }
-    }
-    if confinement.landlock_scopes {
-        ipc.layers.push(Layer::Landlock);
-    } else {
-        let why =
-            "signal and abstract socket scopes need Landlock ABI 6; the namespaces hold alone".to_owned();
-        ipc.missing.push(Missing {
-            layer: Layer::Landlock,
-            why,
-        });
-    }
-    facets.insert(Facet::Ipc, ipc);
-
-    let resources = match &kernel.limits_missing {
-        None => with(&[Layer::CgroupLimits]),
-        Some(why) => Enforcement {
-            layers: Vec::new(),
-            missing: vec![Missing {
-                layer: Layer::CgroupLimits,
-                why: why.clone(),
-            }],
-            self_test: None,
+    let found = InForce {
+        landlock: facets::Landlock {
+            abi: confinement.landlock_abi,
+            missing: confinement.landlock_missing.clone(),
+            scopes: confinement.landlock_scopes,
         },
+        protection_incomplete: parked.protection_incomplete,
     };
-    facets.insert(Facet::Resources, resources);
-    facets
-}
-
-/// Whether a facet holds: every layer that alone can hold it.
-fn holds(facet: Facet, facets: &Facets) -> bool {
-    let has = |layer| {
-        facets
-            .get(&facet)
-            .is_some_and(|enforcement| enforcement.layers.contains(&layer))
-    };
-    match facet {
-        Facet::Fs | Facet::Exec => has(Layer::Landlock) && has(Layer::View),
-        Facet::Net => has(Layer::Namespaces) && has(Layer::CgroupBpf),
-        Facet::Ipc => has(Layer::Namespaces) && has(Layer::Seccomp),
-        Facet::Resources => has(Layer::CgroupLimits),
-    }
+    facets::facets(&kernel.proofs, &found)
 }
 
 fn name(facet: Facet) -> &'static str {
@@ -169,7 +81,7 @@ fn name(facet: Facet) -> &'static str {
 pub fn not_enforced(facets: &Facets) -> Vec<String> {
     facets
         .iter()
-        .filter(|(facet, _)| !holds(**facet, facets))
+        .filter(|(facet, _)| !facets::holds(Mode::Root, **facet, facets))
         .map(|(facet, enforcement)| {
             let why: Vec<&str> = enforcement
                 .missing
@@ -187,7 +99,7 @@ pub fn require(request: &LaunchRequest, facets: &Facets) -> Result<(), Refusal> 
         return Ok(());
     }
     for facet in &request.require {
-        if !holds(*facet, facets) {
+        if !facets::holds(Mode::Root, *facet, facets) {
             let why = facets
                 .get(facet)
                 .map(|enforcement| {

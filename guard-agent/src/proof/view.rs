@@ -1,0 +1,142 @@
+//! The view, by the function that builds a sandbox's: what is not in it does not exist, what is read-only or not to be
+//! executed is so.
+
+use std::{fs::File, io, os::fd::BorrowedFd, path::Path};
+
+use super::{
+    attacks,
+    attempt::{Answer, Attempt, Finding},
+    namespaces::Owner,
+};
+use crate::{
+    audit::Layer,
+    config::rights::Rights,
+    fault,
+    init::{
+        self,
+        message::{Ids, MountPoint, Setup},
+    },
+    link::message::{Facet, View},
+    octets::Octets,
+    sys::mount::{clone_tree, set_attributes},
+    warden::launch::view::attributes,
+};
+
+pub(super) const FACETS: [Facet; 2] = [Facet::Fs, Facet::Exec];
+
+const KEPT: &str = "/proof/kept";
+const PROGRAM: &str = "/proof/program";
+const DATA: &str = "/proof/data";
+
+/// Attacks before and behind. The view is built on the empty directory `scaffold`.
+pub(super) fn attack(owner: Owner, planted: &Path, program: BorrowedFd<'_>, scaffold: &Path) -> Vec<Finding> {
+    if let Err(why) = owner.enter() {
+        return FACETS
+            .map(|facet| Finding::unavailable(facet, Layer::View, &why))
+            .into();
+    }
+    let (read, write) = (attacks::read(planted), attacks::write(planted));
+    let execute = attacks::execute(program);
+    // Without a view the same names lead nowhere: the attacks go to the objects themselves.
+    let (kept, data) = if fault::point("proof.view").is_ok() {
+        match build(planted, scaffold) {
+            Ok(()) => match inside() {
+                Ok(behind) => behind,
+                Err(cause) => return failed(&cause),
+            },
+            Err(cause) => return failed(&cause),
+        }
+    } else {
+        (write, execute)
+    };
+    let hidden = attacks::read(planted);
+    vec![
+        Finding::attempts(
+            Facet::Fs,
+            Layer::View,
+            vec![
+                Attempt::new("open a file outside the view", &[libc::ENOENT])
+                    .without(read)
+                    .behind(hidden),
+                Attempt::new("open a read-only file for writing", &[libc::EROFS])
+                    .without(write)
+                    .behind(kept),
+            ],
+        ),
+        Finding::attempts(
+            Facet::Exec,
+            Layer::View,
+            vec![
+                Attempt::new("execute a file of a root without `x`", &[libc::EACCES])
+                    .without(execute)
+                    .behind(data),
+            ],
+        ),
+    ]
+}
+
+fn failed(cause: &str) -> Vec<Finding> {
+    FACETS
+        .map(|facet| Finding::failed(facet, Layer::View, cause))
+        .into()
+}
+
+/// What the view forbids, after what it must allow.
+fn inside() -> Result<(Answer, Answer), String> {
+    let open = |path: &str| File::open(path).map_err(|error| format!("open `{path}` in the view: {error}"));
+    open(KEPT)?;
+    let (program, data) = (open(PROGRAM)?, open(DATA)?);
+    let allowed = attacks::execute(attacks::borrowed(&program));
+    if allowed != Answer::WORKED {
+        return Err(format!("`{PROGRAM}` cannot be executed in the view"));
+    }
+    Ok((
+        attacks::write(Path::new(KEPT)),
+        attacks::execute(attacks::borrowed(&data)),
+    ))
+}
+
+fn build(planted: &Path, scaffold: &Path) -> Result<(), String> {
+    let roots = [
+        (KEPT, planted, Rights::R),
+        (PROGRAM, Path::new("/proc/self/exe"), Rights::RX),
+        (DATA, Path::new("/proc/self/exe"), Rights::R),
+    ];
+    let mut trees = Vec::new();
+    for (_, object, rights) in roots {
+        let detached = || -> io::Result<_> {
+            let tree = clone_tree(File::open(object)?, false)?;
+            set_attributes(&tree, attributes(rights))?;
+            Ok(tree)
+        };
+        trees.push(detached().map_err(|error| format!("mount `{}`: {error}", object.display()))?);
+    }
+    let setup = Setup {
+        scaffold: Octets::from(scaffold),
+        view: View::Private,
+        mounts: roots
+            .iter()
+            .map(|(at, _, rights)| MountPoint {
+                path: Octets::from(*at),
+                is_directory: false,
+                rights: Some(*rights),
+            })
+            .collect(),
+        links: Vec::new(),
+        files: Vec::new(),
+        home: None,
+        tmp_bytes: 64 << 10,
+        ids: Ids {
+            uid: nix::unistd::geteuid().as_raw(),
+            gid: nix::unistd::getegid().as_raw(),
+            groups: Vec::new(),
+        },
+        program: Octets::default(),
+        argv: Vec::new(),
+        environment: Vec::new(),
+        directories: Vec::new(),
+        processes: None,
+        unix_sockets: false,
+    };
+    init::build_view(&setup, trees).map_err(|error| error.to_string())
+}
