@@ -1,6 +1,7 @@
 //! The command line: one file a subcommand.
 
 pub mod audit;
+mod check;
 pub mod out;
 mod resolve;
 mod run;
@@ -25,6 +26,8 @@ struct Cli {
 enum Command {
     /// Start an MCP server in a sandbox and relay its stdio
     Run(Box<run_args::RunArgs>),
+    /// Say what this machine enforces, proved by attacking it, and what to change
+    Check(check::CheckArgs),
     /// Read and verify the audit trail
     Audit(audit::AuditArgs),
     /// The privileged part, started by `run` when none is running
@@ -63,6 +66,7 @@ pub fn main() -> ExitStatus {
     };
     let result = match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Audit(args) => audit::run(args),
         Command::Warden(args) => Ok(warden::run(&args)),
         Command::Resolve => resolve::main(),

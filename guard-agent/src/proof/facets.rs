@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use super::{Mode, Proofs, Verdict};
 use crate::{
-    audit::{Enforcement, Layer, Missing},
+    audit::{
+        Enforcement,
+        Layer::{self, BpfLsm, CgroupBpf, CgroupLimits, Namespaces, Rlimits, Seccomp, View},
+        Missing,
+    },
     confine::landlock::{self, LandlockState},
     link::message::Facet,
 };
@@ -45,8 +49,6 @@ pub struct InForce {
 }
 
 pub type Facets = BTreeMap<Facet, Enforcement>;
-
-use Layer::{BpfLsm, CgroupBpf, CgroupLimits, Namespaces, Rlimits, Seccomp, View};
 
 /// The layers of each facet, in the order the record has them.
 pub fn layers(mode: Mode) -> &'static [(Facet, &'static [Layer])] {
@@ -110,63 +112,70 @@ fn enforcement(proofs: &Proofs, found: &InForce, facet: Facet, layers: &[Layer])
     let mut through = Vec::new();
     for layer in layers {
         let verdict = proofs.verdict(facet, *layer);
-        let absent = absent(found, facet, *layer);
-        match verdict.why() {
-            None if absent.is_empty() => result.layers.push(*layer),
-            None => {}
-            Some(why) => {
-                if matches!(verdict, Verdict::NotEnforced(_)) && *layer != BpfLsm {
-                    through.push(format!("{layer}: {}", why.why));
-                }
-                result.missing.push(Missing {
-                    layer: *layer,
-                    why: why.why.clone(),
-                });
+        let missing = |why| Missing { layer: *layer, why };
+        if let Some(why) = verdict.why() {
+            // Tier T1 is not attacked for what it holds, only for whether it could.
+            if matches!(verdict, Verdict::NotEnforced(_)) && *layer != BpfLsm {
+                through.push(format!("{layer}: {}", why.why));
             }
-        }
-        if verdict.holds() {
+            result.missing.push(missing(why.why.clone()));
+        } else if let Some(why) = absent(found, facet, *layer) {
+            result.missing.push(missing(why));
+        } else {
+            result.layers.push(*layer);
             result
                 .missing
-                .extend(absent.into_iter().map(|why| Missing { layer: *layer, why }));
+                .extend(gaps(found, facet, *layer).into_iter().map(missing));
         }
-        result.missing.extend(
-            gaps(found, facet, *layer)
-                .into_iter()
-                .map(|why| Missing { layer: *layer, why }),
-        );
     }
-    result.self_test = Some(if through.is_empty() {
-        "passed".to_owned()
-    } else {
-        through.join("; ")
-    });
+    if !through.is_empty() {
+        result.self_test = Some(through.join("; "));
+    } else if !result.layers.is_empty() {
+        result.self_test = Some(PASSED.to_owned());
+    }
     result
 }
 
+/// The self-test's result when nothing got through.
+pub const PASSED: &str = "passed";
+
 /// Why a layer that works on this machine is not in force in this sandbox.
-fn absent(found: &InForce, facet: Facet, layer: Layer) -> Vec<String> {
+fn absent(found: &InForce, facet: Facet, layer: Layer) -> Option<String> {
     match layer {
-        Layer::Landlock if found.landlock.abi == 0 => found.landlock.missing.clone(),
+        Layer::Landlock if found.landlock.abi == 0 => Some(match found.landlock.missing.as_slice() {
+            [] => "the sandbox has none".to_owned(),
+            missing => missing.join("; "),
+        }),
         Layer::Landlock if facet == Facet::Ipc && !found.landlock.scopes => {
-            vec![
-                "signal and abstract socket scopes need Landlock ABI 6; the namespaces hold alone".to_owned(),
-            ]
+            Some("the sandbox has no signal and abstract socket scopes".to_owned())
         }
-        _ => Vec::new(),
+        _ => None,
     }
 }
 
 /// What a layer that is in force does not cover here.
 fn gaps(found: &InForce, facet: Facet, layer: Layer) -> Vec<String> {
     match (facet, layer) {
-        (Facet::Fs | Facet::Exec, Layer::Landlock) if found.landlock.abi > 0 => {
-            found.landlock.missing.clone()
-        }
+        (Facet::Fs | Facet::Exec, Layer::Landlock) => found.landlock.missing.clone(),
         (Facet::Fs, View) if found.protection_incomplete => {
             vec!["protected names were searched four levels and 5000 entries deep, no further".to_owned()]
         }
         _ => Vec::new(),
     }
+}
+
+/// What would make a facet hold that does not, for those layers it stands on.
+pub fn changes(proofs: &Proofs, facet: Facet) -> Vec<String> {
+    let mut changes = Vec::new();
+    for layer in needed(proofs.mode, facet) {
+        let verdict = proofs.verdict(facet, *layer);
+        if let Some(change) = verdict.why().and_then(|why| why.change.clone())
+            && !changes.contains(&change)
+        {
+            changes.push(change);
+        }
+    }
+    changes
 }
 
 /// Whether a facet holds.
@@ -175,5 +184,60 @@ pub fn holds(mode: Mode, facet: Facet, facets: &Facets) -> bool {
         needed(mode, facet)
             .iter()
             .all(|layer| enforcement.layers.contains(layer))
+    })
+}
+
+/// The word for a facet in policies, records and messages.
+pub fn name(facet: Facet) -> &'static str {
+    match facet {
+        Facet::Fs => "fs",
+        Facet::Net => "net",
+        Facet::Exec => "exec",
+        Facet::Ipc => "ipc",
+        Facet::Resources => "resources",
+    }
+}
+
+/// A facet that is required and does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unmet {
+    pub facet: Facet,
+    /// The layers it stands on that are not in force, and why.
+    pub why: String,
+    pub hint: String,
+}
+
+/// The first of `required` that does not hold.
+pub fn unmet(required: &[Facet], proofs: &Proofs, facets: &Facets) -> Option<Unmet> {
+    let facet = *required
+        .iter()
+        .find(|facet| !holds(proofs.mode, **facet, facets))?;
+    let why = facets.get(&facet).map(|enforcement| {
+        let stands_on = |missing: &&Missing| {
+            needed(proofs.mode, facet).contains(&missing.layer)
+                && !enforcement.layers.contains(&missing.layer)
+        };
+        let why: Vec<String> = enforcement
+            .missing
+            .iter()
+            .filter(stands_on)
+            .map(|missing| format!("{}: {}", missing.layer, missing.why))
+            .collect();
+        why.join("; ")
+    });
+    let changes = changes(proofs, facet);
+    let first = if changes.is_empty() {
+        "see `guard-agent check`".to_owned()
+    } else {
+        changes.join("; ")
+    };
+    let hint = format!(
+        "{first}; or drop `{}` from `require`, or launch without it and have that recorded with `--allow-unenforced`",
+        name(facet)
+    );
+    Some(Unmet {
+        facet,
+        why: why.unwrap_or_default(),
+        hint,
     })
 }

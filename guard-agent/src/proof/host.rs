@@ -12,13 +12,13 @@ pub(super) const LISTENER: &str = "the process that started this one must not li
 
 /// The security modules the kernel says it runs. A list, not evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum LsmList {
+pub enum LsmList {
     Seen(Vec<String>),
     Hidden(String),
 }
 
 impl LsmList {
-    pub(super) fn read() -> Self {
+    pub fn read() -> Self {
         match fs::read_to_string(LSM_LIST) {
             Ok(text) => Self::parse(&text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -33,7 +33,7 @@ impl LsmList {
     }
 
     /// `None`: it cannot be seen.
-    pub(super) fn names(&self, module: &str) -> Option<bool> {
+    pub fn names(&self, module: &str) -> Option<bool> {
         match self {
             Self::Seen(names) => Some(names.iter().any(|name| name == module)),
             Self::Hidden(_) => None,
@@ -184,13 +184,6 @@ fn user_namespace_refusal(error: &io::Error, read: impl Fn(&str) -> Option<Strin
         ),
     };
     why(format!("user namespaces are refused: {cause}"), change)
-}
-
-pub(super) fn without_types(path: &str) -> Why {
-    why(
-        format!("this kernel shows no type information (`{path}`)"),
-        "use a kernel built with CONFIG_DEBUG_INFO_BTF, and mount sysfs",
-    )
 }
 
 #[cfg(test)]

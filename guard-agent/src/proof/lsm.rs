@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     attacks,
     attempt::Answer,
-    host::{self, LsmList},
+    host::LsmList,
     verdict::{Verdict, Why},
 };
 use crate::{
@@ -117,7 +117,10 @@ fn judge(reached: &Reached, list: &LsmList) -> Verdict {
     };
     match reached {
         Reached::Hit => Verdict::not_enforced("tier T1 is not part of this build"),
-        Reached::NoTypes => Verdict::NotAvailable(host::without_types(TYPES)),
+        Reached::NoTypes => Verdict::not_available(
+            format!("this kernel shows no type information (`{TYPES}`)"),
+            "use a kernel built with CONFIG_DEBUG_INFO_BTF, and mount sysfs",
+        ),
         Reached::NoHook => Verdict::not_available(
             format!("the kernel has no `{HOOK}`: it was built without BPF LSM"),
             "boot a kernel with `CONFIG_BPF_LSM`",

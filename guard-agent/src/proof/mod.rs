@@ -14,6 +14,7 @@ pub mod facets;
 mod host;
 mod landlock;
 mod lsm;
+pub mod machine;
 mod namespaces;
 mod root;
 mod seccomp;
@@ -33,7 +34,8 @@ use self::attempt::Finding;
 use crate::{audit::Layer, link::message::Facet};
 pub use anybody::unprivileged;
 pub use attacks::ROLE;
-pub use facets::InForce;
+pub use facets::{Facets, InForce};
+pub use host::LsmList;
 pub use root::{Privileged, privileged};
 pub use verdict::{Mode, Tier, Verdict, Why};
 
@@ -87,6 +89,15 @@ impl Proofs {
     fn fail(&mut self, pairs: impl IntoIterator<Item = (Facet, Layer)>, cause: &str) {
         for (facet, layer) in pairs {
             self.add([Finding::failed(facet, layer, cause)]);
+        }
+    }
+
+    /// Everything the tier has is out of reach, for one reason.
+    fn unavailable(&mut self, why: &Why) {
+        for (facet, layers) in facets::layers(self.mode) {
+            for layer in *layers {
+                self.set(*facet, *layer, Verdict::NotAvailable(why.clone()));
+            }
         }
     }
 

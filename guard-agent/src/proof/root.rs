@@ -3,10 +3,12 @@
 use std::{io, os::fd::AsFd as _, path::Path, time::Instant};
 
 use super::{
-    LIMIT, Mode, Planted, Proofs, Removed, attacks,
+    LIMIT, Mode, Planted, Proofs, Removed, Verdict, Why, attacks,
     cgroup::{self, Reports},
     child::{self, Child},
-    landlock, lsm, namespaces, pairs, seccomp, view,
+    landlock, lsm,
+    namespaces::{self, Owner},
+    pairs, seccomp, view,
 };
 use crate::{
     audit::Layer,
@@ -20,9 +22,9 @@ use crate::{
 
 /// What a warden attacks with.
 pub struct Privileged<'a> {
-    /// The sandboxes' cgroup; one like a sandbox's is made below it and removed again.
-    pub parent: &'a Parent,
-    pub programs: &'a mut Programs,
+    /// The sandboxes' cgroup (one like a sandbox's is made below it and removed again) and its programs; or why this
+    /// machine has none.
+    pub kernel: Result<(&'a Parent, &'a mut Programs), Why>,
     /// A directory of ours: what is to be attacked is planted in it and removed again.
     pub directory: &'a Path,
     /// An empty directory on which a view can be built.
@@ -52,37 +54,38 @@ pub fn privileged(with: Privileged<'_>) -> Proofs {
 fn all(with: Privileged<'_>, proofs: &mut Proofs, until: Instant) -> Result<(), String> {
     let failed = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
     let Privileged {
-        parent,
-        programs,
+        kernel,
         directory,
         scaffold,
     } = with;
     let planted = Planted::in_directory(directory).map_err(failed("cannot plant a file"))?;
     let program = attacks::own_program().map_err(failed("cannot open this program"))?;
     let (planted, program) = (planted.path(), program.as_fd());
-    let unix_missing = programs.unix_hooks().err();
-    let limits_missing = parent.limits_unavailable();
-    let cgroup = parent
-        .sandbox(cgroup::NAME, &cgroup::LIMITS)
-        .map_err(|error| format!("cannot make a cgroup: {}", crate::refusal::chain(&error)))?;
-    let socket = Removed(directory.join("proof.sock"));
-    let socket_path = unix_missing.is_none().then_some(socket.0.as_path());
+    let unix_sockets = kernel
+        .as_ref()
+        .is_ok_and(|(_, programs)| programs.unix_hooks().is_ok());
     let options = Options {
         inet_sockets: true,
-        unix_sockets: unix_missing.is_none(),
+        unix_sockets,
         // The stricter of the two: the setting has a proof of its own.
         memfd_noexec_sysctl: false,
         private_ipc: true,
     };
-
     let in_landlock = child::start(|| landlock::attack(planted, program, false));
     let in_seccomp = child::start(|| seccomp::attack(&options, true, LIMIT));
-    let in_namespaces = child::start(|| namespaces::attack(namespaces::Owner::Root, scaffold, LIMIT));
-    let in_view = child::start(|| view::attack(namespaces::Owner::Root, planted, program, scaffold));
-    let in_cgroup =
-        child::start(|| cgroup::attack(cgroup.path(), socket_path).map_err(|error| error.to_string()));
-    let in_lsm = child::start(|| lsm::attack(cgroup.path(), cgroup.id(), planted));
-
+    let in_namespaces = child::start(|| namespaces::attack(Owner::Root, scaffold, LIMIT));
+    let in_view = child::start(|| view::attack(Owner::Root, planted, program, scaffold));
+    match kernel {
+        Ok((parent, programs)) => in_a_cgroup(parent, programs, (directory, planted), proofs, until),
+        Err(why) => {
+            for (facet, layer) in cgroup::PAIRS {
+                proofs.set(facet, layer, Verdict::NotAvailable(why.clone()));
+            }
+            for facet in [Facet::Fs, Facet::Exec] {
+                proofs.set(facet, Layer::BpfLsm, Verdict::NotAvailable(why.clone()));
+            }
+        }
+    }
     match joined(in_landlock, until) {
         Ok(found) => {
             proofs.landlock = found.landlock;
@@ -105,26 +108,48 @@ fn all(with: Privileged<'_>, proofs: &mut Proofs, until: Instant) -> Result<(), 
         Ok(findings) => proofs.add(findings),
         Err(cause) => proofs.fail(pairs(view::FACETS, Layer::View), &cause),
     }
-    let tried = joined(in_cgroup, until).and_then(|found| found);
-    match tried {
+    Ok(())
+}
+
+/// What needs a cgroup like a sandbox's.
+fn in_a_cgroup(
+    parent: &Parent,
+    programs: &mut Programs,
+    (directory, planted): (&Path, &Path),
+    proofs: &mut Proofs,
+    until: Instant,
+) {
+    let lsm_pairs = || pairs([Facet::Fs, Facet::Exec], Layer::BpfLsm);
+    let cgroup = match parent.sandbox(cgroup::NAME, &cgroup::LIMITS) {
+        Ok(cgroup) => cgroup,
+        Err(error) => {
+            let cause = format!("cannot make a cgroup: {}", crate::refusal::chain(&error));
+            return proofs.fail(cgroup::PAIRS.into_iter().chain(lsm_pairs()), &cause);
+        }
+    };
+    let (unix_missing, limits_missing) = (programs.unix_hooks().err(), parent.limits_unavailable());
+    let socket = Removed(directory.join("proof.sock"));
+    let socket = unix_missing.is_none().then_some(&socket);
+    let path = socket.map(|socket| socket.0.as_path());
+    let in_cgroup = child::start(|| cgroup::attack(cgroup.path(), path).map_err(|error| error.to_string()));
+    let in_lsm = child::start(|| lsm::attack(cgroup.path(), cgroup.id(), planted));
+    match joined(in_cgroup, until).and_then(|found| found) {
         Ok(found) => {
-            let reports = reports(programs, &cgroup, &found, socket_path);
-            let findings = cgroup::findings(
+            let reports = reports(programs, &cgroup, &found, path);
+            proofs.add(cgroup::findings(
                 &found,
                 &reports,
                 unix_missing.as_deref(),
                 limits_missing.as_deref(),
-            );
-            proofs.add(findings);
+            ));
         }
         Err(cause) => proofs.fail(cgroup::PAIRS, &cause),
     }
     let lsm = joined(in_lsm, until).unwrap_or_else(lsm::Reached::Failed);
-    for facet in [Facet::Fs, Facet::Exec] {
-        proofs.set(facet, Layer::BpfLsm, lsm::verdict(&lsm));
+    for (facet, layer) in lsm_pairs() {
+        proofs.set(facet, layer, lsm::verdict(&lsm));
     }
     cgroup::remove(&cgroup, until);
-    Ok(())
 }
 
 fn joined<T: serde::de::DeserializeOwned>(

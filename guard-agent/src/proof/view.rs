@@ -1,7 +1,12 @@
 //! The view, by the function that builds a sandbox's: what is not in it does not exist, what is read-only or not to be
 //! executed is so.
 
-use std::{fs::File, io, os::fd::BorrowedFd, path::Path};
+use std::{
+    fs::{self, File},
+    io,
+    os::fd::{BorrowedFd, OwnedFd},
+    path::Path,
+};
 
 use super::{
     attacks,
@@ -30,16 +35,19 @@ const DATA: &str = "/proof/data";
 
 /// Attacks before and behind. The view is built on the empty directory `scaffold`.
 pub(super) fn attack(owner: Owner, planted: &Path, program: BorrowedFd<'_>, scaffold: &Path) -> Vec<Finding> {
+    // As a warden does: from its own mount namespace, where the objects are. Without privilege only from inside.
+    let trees = (owner == Owner::Root).then(|| trees(planted));
     if let Err(why) = owner.enter() {
         return FACETS
             .map(|facet| Finding::unavailable(facet, Layer::View, &why))
             .into();
     }
+    let trees = trees.unwrap_or_else(|| self::trees(planted));
     let (read, write) = (attacks::read(planted), attacks::write(planted));
     let execute = attacks::execute(program);
     // Without a view the same names lead nowhere: the attacks go to the objects themselves.
     let (kept, data) = if fault::point("proof.view").is_ok() {
-        match build(planted, scaffold) {
+        match trees.and_then(|trees| build(trees, scaffold)) {
             Ok(()) => match inside() {
                 Ok(behind) => behind,
                 Err(cause) => return failed(&cause),
@@ -96,27 +104,31 @@ fn inside() -> Result<(Answer, Answer), String> {
     ))
 }
 
-fn build(planted: &Path, scaffold: &Path) -> Result<(), String> {
-    let roots = [
-        (KEPT, planted, Rights::R),
-        (PROGRAM, Path::new("/proc/self/exe"), Rights::RX),
-        (DATA, Path::new("/proc/self/exe"), Rights::R),
-    ];
-    let mut trees = Vec::new();
-    for (_, object, rights) in roots {
-        let detached = || -> io::Result<_> {
-            let tree = clone_tree(File::open(object)?, false)?;
+/// Where the roots of the view are, and with which rights.
+const ROOTS: [(&str, Rights); 3] = [(KEPT, Rights::R), (PROGRAM, Rights::RX), (DATA, Rights::R)];
+
+/// Copies of their mounts, with their final attributes.
+fn trees(planted: &Path) -> Result<Vec<OwnedFd>, String> {
+    let program = fs::read_link("/proc/self/exe").map_err(|error| format!("find this program: {error}"))?;
+    let objects = [planted, &program, &program];
+    let detached = |(path, (_, rights)): (&Path, (&str, Rights))| {
+        let tree = || -> io::Result<_> {
+            let tree = clone_tree(File::open(path)?, false)?;
             set_attributes(&tree, attributes(rights))?;
             Ok(tree)
         };
-        trees.push(detached().map_err(|error| format!("mount `{}`: {error}", object.display()))?);
-    }
+        tree().map_err(|error| format!("mount `{}`: {error}", path.display()))
+    };
+    objects.into_iter().zip(ROOTS).map(detached).collect()
+}
+
+fn build(trees: Vec<OwnedFd>, scaffold: &Path) -> Result<(), String> {
     let setup = Setup {
         scaffold: Octets::from(scaffold),
         view: View::Private,
-        mounts: roots
+        mounts: ROOTS
             .iter()
-            .map(|(at, _, rights)| MountPoint {
+            .map(|(at, rights)| MountPoint {
                 path: Octets::from(*at),
                 is_directory: false,
                 rights: Some(*rights),

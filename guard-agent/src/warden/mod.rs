@@ -11,7 +11,7 @@ pub mod registry;
 mod running;
 mod serve;
 mod session;
-mod start;
+pub(crate) mod start;
 pub mod state;
 pub mod sweep;
 mod trails;

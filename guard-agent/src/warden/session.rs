@@ -153,7 +153,7 @@ async fn live(
 ) -> (Result<Exited, Refusal>, Told) {
     let facets = report::facets(&parked, &warden.facts);
     let record = launch_record(warden, request, ids, &parked, session, &facets);
-    let allowed = report::require(request, &facets)
+    let allowed = report::require(request, &warden.facts, &facets)
         .and_then(|()| fault::point("launch.record").map_err(|error| step_failed("launch.record", error)));
     if let Err(refusal) = allowed {
         parked.abandon();

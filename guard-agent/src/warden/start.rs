@@ -84,7 +84,7 @@ pub(super) fn start(directory: &Path) -> Result<Option<Started>, Refusal> {
     // Before there is anything to clear up. It does so too when a later step fails and this process ends.
     let reaper = step("warden.reaper", || reaper::start(&program, &null, &directory))?;
     step("warden.cgroup", || Ok(()))?;
-    let parent = Parent::create(&directory).map_err(|error| no_cgroup(&error))?;
+    let parent = cgroup(&directory)?;
     // The cgroup goes again when a later step fails.
     match rest(&directory, parent, reaper, (program, null, lock)) {
         Ok(started) => Ok(Some(started)),
@@ -104,19 +104,11 @@ fn rest(
     (program, null, lock): (File, File, File),
 ) -> Result<Started, Refusal> {
     step("warden.programs", || Ok(()))?;
-    let mut programs =
-        Programs::load_and_attach(parent.directory(), parent.sandbox_level()).map_err(|error| {
-            Refusal::not_enforced(
-                "cannot load the network programs",
-                chain(&error),
-                "run on a kernel with cgroup BPF (5.10 or later), as root with CAP_BPF and CAP_NET_ADMIN",
-            )
-        })?;
+    let mut programs = load(&parent)?;
     let reaper = step("warden.links", || reaper.hold(&programs.link_fds()?))?;
     let scaffold = state::scaffold(directory);
     let proofs = proof::privileged(proof::Privileged {
-        parent: &parent,
-        programs: &mut programs,
+        kernel: Ok((&parent, &mut programs)),
         directory,
         scaffold: &scaffold,
     });
@@ -147,7 +139,23 @@ fn rest(
     })
 }
 
-fn kernel_ready() -> Result<(), Refusal> {
+/// The cgroup of the sandboxes of a state directory.
+pub(crate) fn cgroup(directory: &Path) -> Result<Parent, Refusal> {
+    Parent::create(directory).map_err(|error| no_cgroup(&error))
+}
+
+/// The network programs, in force on it.
+pub(crate) fn load(parent: &Parent) -> Result<Programs, Refusal> {
+    Programs::load_and_attach(parent.directory(), parent.sandbox_level()).map_err(|error| {
+        Refusal::not_enforced(
+            "cannot load the network programs",
+            chain(&error),
+            "run on a kernel with cgroup BPF (5.10 or later), as root with CAP_BPF and CAP_NET_ADMIN",
+        )
+    })
+}
+
+pub(crate) fn kernel_ready() -> Result<(), Refusal> {
     let btf = PathBuf::from("/sys/kernel/btf/vmlinux");
     if btf.exists() {
         return Ok(());

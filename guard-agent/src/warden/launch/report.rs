@@ -4,7 +4,7 @@ use super::{Parked, roots::Opened};
 use crate::{
     audit::{LaunchRoot, NotEnforced, ResourcesReport},
     config::rights::Rights,
-    link::message::{Facet, LaunchRequest},
+    link::message::LaunchRequest,
     octets::Octets,
     proof::{InForce, Mode, Proofs, facets},
     refusal::Refusal,
@@ -67,16 +67,6 @@ pub fn facets(parked: &Parked, kernel: &KernelFacts) -> Facets {
     facets::facets(&kernel.proofs, &found)
 }
 
-fn name(facet: Facet) -> &'static str {
-    match facet {
-        Facet::Fs => "fs",
-        Facet::Net => "net",
-        Facet::Exec => "exec",
-        Facet::Ipc => "ipc",
-        Facet::Resources => "resources",
-    }
-}
-
 /// Lines for the operator: what does not hold here.
 pub fn not_enforced(facets: &Facets) -> Vec<String> {
     facets
@@ -88,44 +78,28 @@ pub fn not_enforced(facets: &Facets) -> Vec<String> {
                 .iter()
                 .map(|missing| missing.why.as_str())
                 .collect();
-            format!("{}: not enforced: {}", name(*facet), why.join("; "))
+            format!("{}: not enforced: {}", facets::name(*facet), why.join("; "))
         })
         .collect()
 }
 
 /// Refuses when a required facet does not hold.
-pub fn require(request: &LaunchRequest, facets: &Facets) -> Result<(), Refusal> {
+pub fn require(request: &LaunchRequest, kernel: &KernelFacts, facets: &Facets) -> Result<(), Refusal> {
     if request.allow_unenforced {
         return Ok(());
     }
-    for facet in &request.require {
-        if !facets::holds(Mode::Root, *facet, facets) {
-            let why = facets
-                .get(facet)
-                .map(|enforcement| {
-                    let why: Vec<String> = enforcement
-                        .missing
-                        .iter()
-                        .map(|missing| format!("{}: {}", missing.layer, missing.why))
-                        .collect();
-                    why.join("; ")
-                })
-                .unwrap_or_default();
-            return Err(Refusal::not_enforced(
-                format!(
-                    "cannot launch `{}`: the facet `{}` is required",
-                    request.server,
-                    name(*facet)
-                ),
-                why,
-                format!(
-                    "change the kernel or drop `{}` from `require`; `--allow-unenforced` launches without it, and records that",
-                    name(*facet)
-                ),
-            ));
-        }
+    match facets::unmet(&request.require, &kernel.proofs, facets) {
+        None => Ok(()),
+        Some(unmet) => Err(Refusal::not_enforced(
+            format!(
+                "cannot launch `{}`: the facet `{}` is required",
+                request.server,
+                facets::name(unmet.facet)
+            ),
+            unmet.why,
+            unmet.hint,
+        )),
     }
-    Ok(())
 }
 
 /// The resources part of the launch record. A uid that only this sandbox has is held by a resource limit where no
