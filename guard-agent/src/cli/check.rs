@@ -61,8 +61,8 @@ struct Change {
 /// What to change, that which `run` waits for first.
 fn changes(machine: &Machine) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
-    let mode = machine.proofs.mode;
-    for (facet, layers) in facets::layers(mode) {
+    let ground = machine.proofs.ground;
+    for (facet, layers) in facets::layers(ground) {
         for layer in *layers {
             let verdict = machine.proofs.verdict(*facet, *layer);
             let Some(Why {
@@ -71,7 +71,7 @@ fn changes(machine: &Machine) -> Vec<Change> {
             else {
                 continue;
             };
-            let required = REQUIRED.contains(facet) && facets::needed(mode, *facet).contains(layer);
+            let required = REQUIRED.contains(facet) && facets::needed(ground, *facet).contains(layer);
             match changes
                 .iter_mut()
                 .find(|known| known.change == *change && known.layer == *layer)
@@ -134,7 +134,7 @@ enum Line<'a> {
 }
 
 fn facet_word(machine: &Machine, facet: Facet) -> &'static str {
-    if holds(machine.proofs.mode, facet, &machine.facets) {
+    if holds(machine.proofs.ground, facet, &machine.facets) {
         "enforced"
     } else {
         "not-enforced"
@@ -152,7 +152,7 @@ fn lines(machine: &Machine, out: &mut Out) -> Result<(), Stop> {
         lsm,
         lsm_hidden,
     })?;
-    for (facet, layers) in facets::layers(machine.proofs.mode) {
+    for (facet, layers) in facets::layers(machine.proofs.ground) {
         let Some(enforcement) = machine.facets.get(facet) else {
             continue;
         };
@@ -199,7 +199,7 @@ fn table(machine: &Machine, out: &mut Out) -> Result<(), Stop> {
         machine.release, machine.lsm
     ))?;
     out.line("")?;
-    for (facet, layers) in facets::layers(machine.proofs.mode) {
+    for (facet, layers) in facets::layers(machine.proofs.ground) {
         let Some(enforcement) = machine.facets.get(facet) else {
             continue;
         };

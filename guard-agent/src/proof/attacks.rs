@@ -69,8 +69,8 @@ pub(super) fn signal(pid: Pid) -> Answer {
     Answer::of(nix::sys::signal::kill(pid, None).map_err(io::Error::from))
 }
 
-/// Two processes at once, then a third, and so on: how the first that is refused is refused.
-pub(super) fn fork_until_refused(most: usize) -> Answer {
+/// One process more, then another, up to `most`: how many there are, and how the first that is refused is refused.
+pub(super) fn fork_until_refused(most: usize) -> (usize, Answer) {
     let mut made = Vec::new();
     let mut answer = Answer::WORKED;
     for _ in 0..most {
@@ -84,10 +84,10 @@ pub(super) fn fork_until_refused(most: usize) -> Answer {
         }
     }
     // Until here each counts, also when it has ended.
-    for pid in made {
-        let _ = waitpid(Pid::from_raw(pid), None);
+    for pid in &made {
+        let _ = waitpid(Pid::from_raw(*pid), None);
     }
-    answer
+    (made.len(), answer)
 }
 
 /// A listener on loopback that a process of ours connects to.
@@ -230,6 +230,12 @@ pub(super) fn netlink() -> Answer {
         SockProtocol::NetlinkRoute,
     );
     Answer::of(made.map_err(io::Error::from))
+}
+
+/// The mode of a file of one's own.
+pub(super) fn mode(file: impl std::os::fd::AsFd) -> Answer {
+    let mode = nix::sys::stat::Mode::from_bits_retain(0o600);
+    Answer::of(nix::sys::stat::fchmod(file.as_fd(), mode).map_err(io::Error::from))
 }
 
 /// A set-id bit on a file of one's own.

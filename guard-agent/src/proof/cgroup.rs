@@ -47,7 +47,7 @@ pub(super) struct Found {
 pub(super) fn attack(cgroup: &Path, socket: Option<&Path>) -> io::Result<Found> {
     let loopback = Loopback::listen()?;
     let unix = socket.map(Unix::path).transpose()?;
-    let forks = || attacks::fork_until_refused(FORKS);
+    let forks = || attacks::fork_until_refused(FORKS).1;
     let network = || (loopback.connect(), unix.as_ref().map(Unix::connect));
     let (without, forks_without) = (network(), forks());
     // Outside all the same, when a test wants to see what gets through.

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::{Mode, Proofs, Verdict};
+use super::{Proofs, Verdict};
 use crate::{
     audit::{
         Enforcement,
-        Layer::{self, BpfLsm, CgroupBpf, CgroupLimits, Namespaces, Rlimits, Seccomp, View},
+        Layer::{
+            self, BpfLsm, CgroupBpf, CgroupLimits, Landlock as LANDLOCK, Namespaces, Rlimits, Seccomp, View,
+        },
         Missing,
     },
     confine::landlock::{self, LandlockState},
+    init::message::Ground,
     link::message::Facet,
 };
 
@@ -46,58 +49,58 @@ pub struct InForce {
     pub landlock: Landlock,
     /// Names that were to be read-only in a writable root were not all looked for.
     pub protection_incomplete: bool,
+    /// How many such names there are that nothing holds.
+    pub unprotected: usize,
 }
 
 pub type Facets = BTreeMap<Facet, Enforcement>;
 
-/// The layers of each facet, in the order the record has them.
-pub fn layers(mode: Mode) -> &'static [(Facet, &'static [Layer])] {
-    const LANDLOCK: Layer = Layer::Landlock;
-    match mode {
-        Mode::Root => &[
+/// The layers of each facet, in the order the record has them. Those that a tier has not are in it too: the record
+/// says why.
+pub fn layers(ground: Ground) -> &'static [(Facet, &'static [Layer])] {
+    match ground {
+        Ground::Machine => &[
             (Facet::Fs, &[Namespaces, View, LANDLOCK, BpfLsm]),
             (Facet::Net, &[Namespaces, CgroupBpf, Seccomp]),
             (Facet::Exec, &[View, Seccomp, LANDLOCK, BpfLsm]),
             (Facet::Ipc, &[Namespaces, Seccomp, CgroupBpf, LANDLOCK]),
             (Facet::Resources, &[CgroupLimits]),
         ],
-        Mode::UserNamespace => &[
+        Ground::UserNamespace => &[
             (Facet::Fs, &[Namespaces, View, LANDLOCK]),
-            (Facet::Net, &[Namespaces, Seccomp, LANDLOCK]),
+            (Facet::Net, &[Namespaces, Seccomp, LANDLOCK, CgroupBpf]),
             (Facet::Exec, &[View, Seccomp, LANDLOCK]),
             (Facet::Ipc, &[Namespaces, Seccomp, LANDLOCK]),
-            (Facet::Resources, &[Rlimits]),
+            (Facet::Resources, &[Rlimits, CgroupLimits]),
         ],
-        Mode::Plain => &[
-            (Facet::Fs, &[LANDLOCK]),
-            (Facet::Net, &[Seccomp, LANDLOCK]),
-            (Facet::Exec, &[Seccomp, LANDLOCK]),
-            (Facet::Ipc, &[Seccomp, LANDLOCK]),
-            (Facet::Resources, &[Rlimits]),
+        Ground::Bare => &[
+            (Facet::Fs, &[Namespaces, View, Seccomp, LANDLOCK]),
+            (Facet::Net, &[Namespaces, Seccomp, LANDLOCK, CgroupBpf]),
+            (Facet::Exec, &[View, Seccomp, LANDLOCK]),
+            (Facet::Ipc, &[Namespaces, Seccomp, LANDLOCK]),
+            (Facet::Resources, &[CgroupLimits]),
         ],
     }
 }
 
 /// The layers without which a facet does not hold: each stops something that no other stops.
-pub fn needed(mode: Mode, facet: Facet) -> &'static [Layer] {
-    const LANDLOCK: Layer = Layer::Landlock;
-    match (mode, facet) {
-        (Mode::Root | Mode::UserNamespace, Facet::Fs) => &[Namespaces, View, LANDLOCK],
-        (Mode::Root, Facet::Net) => &[Namespaces, CgroupBpf, Seccomp],
-        (Mode::UserNamespace, Facet::Net) => &[Namespaces, Seccomp],
-        (Mode::Root | Mode::UserNamespace, Facet::Exec) => &[View, Seccomp, LANDLOCK],
-        (Mode::Root | Mode::UserNamespace, Facet::Ipc) => &[Namespaces, Seccomp],
-        (Mode::Root, Facet::Resources) => &[CgroupLimits],
-        (Mode::Plain, Facet::Fs) => &[LANDLOCK],
-        (Mode::Plain, Facet::Net) => &[Seccomp],
-        (Mode::Plain, Facet::Exec | Facet::Ipc) => &[Seccomp, LANDLOCK],
-        (Mode::UserNamespace | Mode::Plain, Facet::Resources) => &[Rlimits],
+pub fn needed(ground: Ground, facet: Facet) -> &'static [Layer] {
+    match (ground, facet) {
+        (Ground::Bare, Facet::Fs | Facet::Exec | Facet::Ipc) => &[Seccomp, LANDLOCK],
+        // No socket can be made at all.
+        (Ground::Bare, Facet::Net) => &[Seccomp],
+        (_, Facet::Fs) => &[Namespaces, View, LANDLOCK],
+        (Ground::Machine, Facet::Net) => &[Namespaces, CgroupBpf, Seccomp],
+        (Ground::UserNamespace, Facet::Net) => &[Namespaces, Seccomp],
+        (_, Facet::Exec) => &[View, Seccomp, LANDLOCK],
+        (_, Facet::Ipc) => &[Namespaces, Seccomp],
+        (_, Facet::Resources) => &[CgroupLimits],
     }
 }
 
 /// Layers in force and missing, by facet: in force is what was proved on this machine *and* is there in this sandbox.
 pub fn facets(proofs: &Proofs, found: &InForce) -> Facets {
-    layers(proofs.mode)
+    layers(proofs.ground)
         .iter()
         .map(|(facet, layers)| (*facet, enforcement(proofs, found, *facet, layers)))
         .collect()
@@ -113,19 +116,27 @@ fn enforcement(proofs: &Proofs, found: &InForce, facet: Facet, layers: &[Layer])
     for layer in layers {
         let verdict = proofs.verdict(facet, *layer);
         let missing = |why| Missing { layer: *layer, why };
-        if let Some(why) = verdict.why() {
+        let not_in_force = if let Some(why) = verdict.why() {
             // Tier T1 is not attacked for what it holds, only for whether it could.
             if matches!(verdict, Verdict::NotEnforced(_)) && *layer != BpfLsm {
                 through.push(format!("{layer}: {}", why.why));
             }
-            result.missing.push(missing(why.why.clone()));
-        } else if let Some(why) = absent(found, facet, *layer) {
-            result.missing.push(missing(why));
+            Some(why.why.clone())
         } else {
-            result.layers.push(*layer);
-            result
-                .missing
-                .extend(gaps(found, facet, *layer).into_iter().map(missing));
+            absent(found, facet, *layer)
+        };
+        match not_in_force {
+            Some(why) => {
+                result.missing.push(missing(why));
+                let follows = consequences(proofs.ground, found, facet, *layer);
+                result.missing.extend(follows.into_iter().map(missing));
+            }
+            None => {
+                result.layers.push(*layer);
+                result
+                    .missing
+                    .extend(gaps(found, facet, *layer).into_iter().map(missing));
+            }
         }
     }
     if !through.is_empty() {
@@ -156,9 +167,41 @@ fn absent(found: &InForce, facet: Facet, layer: Layer) -> Option<String> {
 /// What a layer that is in force does not cover here.
 fn gaps(found: &InForce, facet: Facet, layer: Layer) -> Vec<String> {
     match (facet, layer) {
-        (Facet::Fs | Facet::Exec, Layer::Landlock) => found.landlock.missing.clone(),
+        (_, LANDLOCK) => {
+            let of_facet = |line: &&String| concerns(line) == facet;
+            found.landlock.missing.iter().filter(of_facet).cloned().collect()
+        }
         (Facet::Fs, View) if found.protection_incomplete => {
             vec!["protected names were searched four levels and 5000 entries deep, no further".to_owned()]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The facet that a line of what this version of Landlock lacks is about.
+fn concerns(line: &str) -> Facet {
+    match line {
+        _ if line.starts_with("TCP ") || line.starts_with("UDP ") => Facet::Net,
+        _ if line.starts_with("unix sockets ") || line.starts_with("scopes ") => Facet::Ipc,
+        _ => Facet::Fs,
+    }
+}
+
+/// What follows from a layer that is not in force, where nothing else does its part.
+fn consequences(ground: Ground, found: &InForce, facet: Facet, layer: Layer) -> Vec<String> {
+    let line = |text: &str| vec![text.to_owned()];
+    match (ground, facet, layer) {
+        (Ground::Bare, Facet::Fs, View) if found.unprotected > 0 => {
+            line("protected names in writable roots are not held read-only")
+        }
+        (Ground::Bare, Facet::Exec, View) => line(
+            "a file of a root without x can still be run by a loader that may read it: that takes noexec mounts",
+        ),
+        (Ground::Bare, Facet::Ipc, LANDLOCK) => line(
+            "the user's other processes are in no other namespace; seccomp lets the server signal nobody",
+        ),
+        (Ground::UserNamespace, Facet::Resources, CgroupLimits) => {
+            line("memory and processor have no ceiling, processes have")
         }
         _ => Vec::new(),
     }
@@ -167,7 +210,7 @@ fn gaps(found: &InForce, facet: Facet, layer: Layer) -> Vec<String> {
 /// What would make a facet hold that does not, for those layers it stands on.
 pub fn changes(proofs: &Proofs, facet: Facet) -> Vec<String> {
     let mut changes = Vec::new();
-    for layer in needed(proofs.mode, facet) {
+    for layer in needed(proofs.ground, facet) {
         let verdict = proofs.verdict(facet, *layer);
         if let Some(change) = verdict.why().and_then(|why| why.change.clone())
             && !changes.contains(&change)
@@ -179,9 +222,9 @@ pub fn changes(proofs: &Proofs, facet: Facet) -> Vec<String> {
 }
 
 /// Whether a facet holds.
-pub fn holds(mode: Mode, facet: Facet, facets: &Facets) -> bool {
+pub fn holds(ground: Ground, facet: Facet, facets: &Facets) -> bool {
     facets.get(&facet).is_some_and(|enforcement| {
-        needed(mode, facet)
+        needed(ground, facet)
             .iter()
             .all(|layer| enforcement.layers.contains(layer))
     })
@@ -211,10 +254,10 @@ pub struct Unmet {
 pub fn unmet(required: &[Facet], proofs: &Proofs, facets: &Facets) -> Option<Unmet> {
     let facet = *required
         .iter()
-        .find(|facet| !holds(proofs.mode, **facet, facets))?;
+        .find(|facet| !holds(proofs.ground, **facet, facets))?;
     let why = facets.get(&facet).map(|enforcement| {
         let stands_on = |missing: &&Missing| {
-            needed(proofs.mode, facet).contains(&missing.layer)
+            needed(proofs.ground, facet).contains(&missing.layer)
                 && !enforcement.layers.contains(&missing.layer)
         };
         let why: Vec<String> = enforcement

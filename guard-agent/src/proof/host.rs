@@ -130,6 +130,18 @@ pub(super) fn without_controllers(missing: &str) -> Why {
     )
 }
 
+pub(super) fn without_view(cause: &str) -> Why {
+    why(
+        format!("user namespaces are allowed, and no view can be built in one: {cause}"),
+        "run as root, or outside the container whose mounts are in the way",
+    )
+}
+
+/// What only root has.
+pub(super) fn without_root(what: &str) -> Why {
+    why(what, "run as root")
+}
+
 pub(super) fn without_namespaces(error: &io::Error) -> Why {
     match error.raw_os_error() {
         Some(libc::ENOSPC) => why(

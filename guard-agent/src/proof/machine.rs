@@ -8,9 +8,10 @@ use std::{
 
 use nix::sys::signal::{SigSet, Signal};
 
-use super::{Facets, LsmList, Mode, Privileged, Proofs, Tier, Why, facets, privileged, unprivileged};
+use super::{Facets, LsmList, Privileged, Proofs, Tier, Why, facets, privileged, unprivileged};
 use crate::{
     config::REQUIRED,
+    init::message::Ground,
     refusal::{Refusal, chain},
     warden::{start, state},
 };
@@ -34,11 +35,11 @@ impl Machine {
         let nothing = !self
             .facets
             .keys()
-            .any(|facet| REQUIRED.contains(facet) && facets::holds(self.proofs.mode, *facet, &self.facets));
+            .any(|facet| REQUIRED.contains(facet) && facets::holds(self.proofs.ground, *facet, &self.facets));
         if nothing {
             Tier::T4
         } else {
-            self.proofs.mode.tier()
+            self.proofs.ground.into()
         }
     }
 }
@@ -148,7 +149,7 @@ pub fn examine(refused: Option<Refusal>) -> Result<Machine, Refusal> {
 
 /// `run` would not begin: nothing is tried.
 fn nothing(root: bool, refusal: &Refusal) -> Proofs {
-    let mut proofs = Proofs::new(if root { Mode::Root } else { Mode::Plain });
+    let mut proofs = Proofs::new(if root { Ground::Machine } else { Ground::Bare });
     proofs.unavailable(&why(refusal));
     proofs
 }

@@ -16,6 +16,7 @@ mod landlock;
 mod lsm;
 pub mod machine;
 mod namespaces;
+mod rlimits;
 mod root;
 mod seccomp;
 pub mod verdict;
@@ -31,13 +32,13 @@ use std::{
 };
 
 use self::attempt::Finding;
-use crate::{audit::Layer, link::message::Facet};
+use crate::{audit::Layer, init::message::Ground, link::message::Facet};
 pub use anybody::unprivileged;
 pub use attacks::ROLE;
 pub use facets::{Facets, InForce};
 pub use host::LsmList;
 pub use root::{Privileged, privileged};
-pub use verdict::{Mode, Tier, Verdict, Why};
+pub use verdict::{Tier, Verdict, Why};
 
 /// All proofs together may not take longer; emulated machines are slow.
 pub const LIMIT: Duration = Duration::from_secs(30);
@@ -45,7 +46,8 @@ pub const LIMIT: Duration = Duration::from_secs(30);
 /// What was proved, layer by layer.
 #[derive(Debug, Clone)]
 pub struct Proofs {
-    pub mode: Mode,
+    /// With what sandboxes are made here: decides which layers a facet has.
+    pub ground: Ground,
     verdicts: BTreeMap<(Facet, Layer), Verdict>,
     /// Landlock as our own ruleset found it.
     landlock: facets::Landlock,
@@ -54,9 +56,9 @@ pub struct Proofs {
 }
 
 impl Proofs {
-    fn new(mode: Mode) -> Self {
+    fn new(ground: Ground) -> Self {
         Self {
-            mode,
+            ground,
             verdicts: BTreeMap::new(),
             landlock: facets::Landlock::default(),
             elapsed: Duration::ZERO,
@@ -94,7 +96,7 @@ impl Proofs {
 
     /// Everything the tier has is out of reach, for one reason.
     fn unavailable(&mut self, why: &Why) {
-        for (facet, layers) in facets::layers(self.mode) {
+        for (facet, layers) in facets::layers(self.ground) {
             for layer in *layers {
                 self.set(*facet, *layer, Verdict::NotAvailable(why.clone()));
             }
@@ -105,7 +107,7 @@ impl Proofs {
     pub fn expected(&self) -> InForce {
         InForce {
             landlock: self.landlock.clone(),
-            protection_incomplete: false,
+            ..InForce::default()
         }
     }
 }

@@ -56,9 +56,7 @@ impl Owner {
 fn user_namespace() -> io::Result<()> {
     let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
     unshare(CloneFlags::CLONE_NEWUSER)?;
-    std::fs::write("/proc/self/setgroups", "deny")?;
-    std::fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
-    std::fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))
+    init::map_ids(uid.as_raw(), gid.as_raw())
 }
 
 /// What the process outside has.
@@ -170,12 +168,9 @@ fn inside(outside: &Outside, scaffold: &Path, isolated: bool) -> Answers {
 }
 
 fn mount_mark(scaffold: &Path) -> io::Result<()> {
-    let none: Option<&str> = None;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     nix::mount::mount(Some("tmpfs"), scaffold, Some("tmpfs"), flags, Some("size=4k"))?;
-    std::fs::write(scaffold.join(MARK), "x")?;
-    let _ = none;
-    Ok(())
+    std::fs::write(scaffold.join(MARK), "x")
 }
 
 fn findings(without: &Answers, behind: &Answers, seen: Answer) -> Vec<Finding> {

@@ -3,16 +3,17 @@
 use std::{io, os::fd::AsFd as _, path::Path, time::Instant};
 
 use super::{
-    LIMIT, Mode, Planted, Proofs, Removed, Verdict, Why, attacks,
+    LIMIT, Planted, Proofs, Removed, Verdict, Why,
+    anybody::joined,
+    attacks,
     cgroup::{self, Reports},
-    child::{self, Child},
-    landlock, lsm,
+    child, landlock, lsm,
     namespaces::{self, Owner},
     pairs, seccomp, view,
 };
 use crate::{
     audit::Layer,
-    confine::seccomp::Options,
+    init::{self, message::Ground},
     link::message::Facet,
     warden::{
         cgroup::{Parent, Sandbox},
@@ -33,7 +34,7 @@ pub struct Privileged<'a> {
 
 /// The pairs that the table of the tier has.
 fn every_pair() -> impl Iterator<Item = (Facet, Layer)> {
-    super::facets::layers(Mode::Root)
+    super::facets::layers(Ground::Machine)
         .iter()
         .flat_map(|(facet, layers)| layers.iter().map(move |layer| (*facet, *layer)))
 }
@@ -42,7 +43,7 @@ fn every_pair() -> impl Iterator<Item = (Facet, Layer)> {
 /// thread.
 pub fn privileged(with: Privileged<'_>) -> Proofs {
     let start = Instant::now();
-    let mut proofs = Proofs::new(Mode::Root);
+    let mut proofs = Proofs::new(Ground::Machine);
     if let Err(error) = all(with, &mut proofs, start + LIMIT) {
         proofs.fail(every_pair(), &error);
     }
@@ -64,17 +65,12 @@ fn all(with: Privileged<'_>, proofs: &mut Proofs, until: Instant) -> Result<(), 
     let unix_sockets = kernel
         .as_ref()
         .is_ok_and(|(_, programs)| programs.unix_hooks().is_ok());
-    let options = Options {
-        inet_sockets: true,
-        unix_sockets,
-        // The stricter of the two: the setting has a proof of its own.
-        memfd_noexec_sysctl: false,
-        private_ipc: true,
-    };
+    // The stricter of two about memory files: the setting has a proof of its own.
+    let options = init::filter_options(Ground::Machine, true, unix_sockets, false);
     let in_landlock = child::start(|| landlock::attack(planted, program, false));
-    let in_seccomp = child::start(|| seccomp::attack(&options, true, LIMIT));
+    let in_seccomp = child::start(|| seccomp::attack(&options, LIMIT));
     let in_namespaces = child::start(|| namespaces::attack(Owner::Root, scaffold, LIMIT));
-    let in_view = child::start(|| view::attack(Owner::Root, planted, program, scaffold));
+    let in_view = child::start(|| view::attack(Owner::Root, planted, program, scaffold, until));
     match kernel {
         Ok((parent, programs)) => in_a_cgroup(parent, programs, (directory, planted), proofs, until),
         Err(why) => {
@@ -96,18 +92,9 @@ fn all(with: Privileged<'_>, proofs: &mut Proofs, until: Instant) -> Result<(), 
             &cause,
         ),
     }
-    match joined(in_seccomp, until) {
-        Ok(findings) => proofs.add(findings),
-        Err(cause) => proofs.fail(pairs(seccomp::FACETS, Layer::Seccomp), &cause),
-    }
-    match joined(in_namespaces, until) {
-        Ok(findings) => proofs.add(findings),
-        Err(cause) => proofs.fail(pairs(namespaces::FACETS, Layer::Namespaces), &cause),
-    }
-    match joined(in_view, until) {
-        Ok(findings) => proofs.add(findings),
-        Err(cause) => proofs.fail(pairs(view::FACETS, Layer::View), &cause),
-    }
+    proofs.take(in_seccomp, until, pairs(seccomp::FACETS, Layer::Seccomp));
+    proofs.take(in_namespaces, until, pairs(namespaces::FACETS, Layer::Namespaces));
+    proofs.take(in_view, until, pairs(view::FACETS, Layer::View));
     Ok(())
 }
 
@@ -150,13 +137,6 @@ fn in_a_cgroup(
         proofs.set(facet, layer, lsm::verdict(&lsm));
     }
     cgroup::remove(&cgroup, until);
-}
-
-fn joined<T: serde::de::DeserializeOwned>(
-    child: Result<Child<T>, String>,
-    until: Instant,
-) -> Result<T, String> {
-    child?.join(until)
 }
 
 /// What the kernel half told of the cgroup. Each record was written before the refusal it is about returned.

@@ -19,20 +19,21 @@ use crate::{
     confine::{
         ConfineError,
         notify::{Listener, describe},
-        seccomp::{ChildFilters, Options, install_child_silent},
+        seccomp::{ChildFilters, Options},
     },
     fault,
     link::{channel::Channel, message::Facet},
     refusal::chain,
 };
 
-pub(super) const FACETS: [Facet; 3] = [Facet::Net, Facet::Exec, Facet::Ipc];
+pub(super) const FACETS: [Facet; 4] = [Facet::Fs, Facet::Net, Facet::Exec, Facet::Ipc];
 
 /// The answers to all attacks, in one order.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Answers {
     netlink: Answer,
     memory_file: Answer,
+    mode: Answer,
     set_id: Answer,
     read_memory: Answer,
 }
@@ -41,6 +42,7 @@ fn all(file: &OwnedFd) -> Answers {
     Answers {
         netlink: attacks::netlink(),
         memory_file: Answer::of(attacks::memory::make()),
+        mode: attacks::mode(file),
         set_id: attacks::set_id(file),
         read_memory: attacks::read_memory(),
     }
@@ -48,32 +50,24 @@ fn all(file: &OwnedFd) -> Answers {
 
 type Both = Result<(Answers, Answers), String>;
 
-/// Attacks before and behind. `reports`: with a listener, as a warden has one; otherwise silent, as at tier T3.
-pub(super) fn attack(options: &Options, reports: bool, limit: Duration) -> Vec<Finding> {
-    let result = if reports {
-        reporting(options, limit)
-    } else {
-        silent(options).map(|answers| (answers, None))
-    };
-    match result {
-        Ok(((without, behind), ops)) => findings(&without, &behind, ops.as_ref()),
+/// Attacks before and behind, with a listener as a warden has one.
+pub(super) fn attack(options: &Options, limit: Duration) -> Vec<Finding> {
+    match both(options, limit) {
+        Ok((without, behind, ops)) => findings(options, &without, &behind, &ops),
         Err(cause) => FACETS
             .map(|facet| Finding::failed(facet, Layer::Seccomp, &cause))
             .into(),
     }
 }
 
-fn findings(without: &Answers, behind: &Answers, ops: Option<&BTreeSet<String>>) -> Vec<Finding> {
+fn findings(options: &Options, without: &Answers, behind: &Answers, ops: &BTreeSet<String>) -> Vec<Finding> {
     let tried = |attempt: Attempt, op: &str, of: fn(&Answers) -> Answer| {
         let attempt = attempt.without(of(without)).behind(of(behind));
-        match ops {
-            Some(ops) => attempt.reported(ops.contains(op)),
-            None => attempt,
-        }
+        attempt.reported(ops.contains(op))
     };
     let refused = &[libc::EPERM];
     let layer = Layer::Seccomp;
-    vec![
+    let mut findings = vec![
         Finding::attempts(
             Facet::Net,
             layer,
@@ -107,23 +101,21 @@ fn findings(without: &Answers, behind: &Answers, ops: Option<&BTreeSet<String>>)
                 |answers| answers.read_memory,
             )],
         ),
-    ]
-}
-
-fn silent(options: &Options) -> Both {
-    let file = attacks::memory::make_or_file()?;
-    let without = all(&file);
-    if fault::point("proof.seccomp").is_ok() {
-        install_child_silent(options).map_err(|error| chain(&error))?;
+    ];
+    // Elsewhere mounts hold it, and the filter lets it pass.
+    if !options.read_only_outside {
+        let mode = tried(
+            Attempt::new("change a file's mode", refused),
+            "fchmod",
+            |answers| answers.mode,
+        );
+        findings.push(Finding::attempts(Facet::Fs, layer, vec![mode]));
     }
-    Ok((without, all(&file)))
+    findings
 }
 
 /// The attacker is a child of this process, which reads its listener and refuses, as a warden does.
-fn reporting(
-    options: &Options,
-    limit: Duration,
-) -> Result<((Answers, Answers), Option<BTreeSet<String>>), String> {
+fn both(options: &Options, limit: Duration) -> Result<(Answers, Answers, BTreeSet<String>), String> {
     let (ours, theirs) = Channel::pair().map_err(|error| error.to_string())?;
     let attacker = child::start(move || -> Both {
         let channel = Channel::new(theirs).map_err(|error| error.to_string())?;
@@ -148,7 +140,8 @@ fn reporting(
         let listener = Listener::new(listener).map_err(|error| error.to_string())?;
         serve(&listener, &attacker, &mut ops, until).map_err(|error| error.to_string())?;
     }
-    Ok((attacker.join(until)??, Some(ops)))
+    let (without, behind) = attacker.join(until)??;
+    Ok((without, behind, ops))
 }
 
 /// Refuses what is asked until the attacker has reported.

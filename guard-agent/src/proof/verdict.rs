@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::init::message::Ground;
+
 /// Why a layer does not hold, and what a person can do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Why {
@@ -62,18 +64,6 @@ impl Verdict {
     }
 }
 
-/// With what a sandbox is made: decides which layers a facet has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// Root: namespaces, cgroups, eBPF (tier T2).
-    Root,
-    /// No privilege, but a user namespace gives namespaces of one's own (tier T3).
-    UserNamespace,
-    /// No privilege and no user namespace (tier T3).
-    Plain,
-}
-
 /// `docs/check.md` says what each stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Tier {
@@ -95,11 +85,11 @@ impl fmt::Display for Tier {
     }
 }
 
-impl Mode {
-    pub fn tier(self) -> Tier {
-        match self {
-            Self::Root => Tier::T2,
-            Self::UserNamespace | Self::Plain => Tier::T3,
+impl From<Ground> for Tier {
+    fn from(ground: Ground) -> Self {
+        match ground {
+            Ground::Machine => Self::T2,
+            Ground::UserNamespace | Ground::Bare => Self::T3,
         }
     }
 }

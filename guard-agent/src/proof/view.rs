@@ -6,11 +6,15 @@ use std::{
     io,
     os::fd::{BorrowedFd, OwnedFd},
     path::Path,
+    time::Instant,
 };
 
+use nix::sched::{CloneFlags, unshare};
+
 use super::{
-    attacks,
+    Why, attacks,
     attempt::{Answer, Attempt, Finding},
+    child, host,
     namespaces::Owner,
 };
 use crate::{
@@ -19,7 +23,7 @@ use crate::{
     fault,
     init::{
         self,
-        message::{Ids, MountPoint, Setup},
+        message::{Ground, Ids, MountPoint, Setup},
     },
     link::message::{Facet, View},
     octets::Octets,
@@ -34,24 +38,56 @@ const PROGRAM: &str = "/proof/program";
 const DATA: &str = "/proof/data";
 
 /// Attacks before and behind. The view is built on the empty directory `scaffold`.
-pub(super) fn attack(owner: Owner, planted: &Path, program: BorrowedFd<'_>, scaffold: &Path) -> Vec<Finding> {
+pub(super) fn attack(
+    owner: Owner,
+    planted: &Path,
+    program: BorrowedFd<'_>,
+    scaffold: &Path,
+    until: Instant,
+) -> Vec<Finding> {
     // As a warden does: from its own mount namespace, where the objects are. Without privilege only from inside.
     let trees = (owner == Owner::Root).then(|| trees(planted));
     if let Err(why) = owner.enter() {
-        return FACETS
-            .map(|facet| Finding::unavailable(facet, Layer::View, &why))
-            .into();
+        return unavailable(&why);
     }
     let trees = trees.unwrap_or_else(|| self::trees(planted));
+    let inside = || within(owner, trees, planted, program, scaffold);
+    if owner == Owner::Root {
+        return inside();
+    }
+    // Without privilege a `/proc` can only be had for a pid namespace of one's own.
+    if let Err(error) = unshare(CloneFlags::CLONE_NEWPID) {
+        return unavailable(&host::without_user_namespaces(&error.into()));
+    }
+    match child::start(inside).and_then(|child| child.join(until)) {
+        Ok(findings) => findings,
+        Err(cause) => failed(&cause),
+    }
+}
+
+fn unavailable(why: &Why) -> Vec<Finding> {
+    FACETS
+        .map(|facet| Finding::unavailable(facet, Layer::View, why))
+        .into()
+}
+
+fn within(
+    owner: Owner,
+    trees: Result<Vec<OwnedFd>, String>,
+    planted: &Path,
+    program: BorrowedFd<'_>,
+    scaffold: &Path,
+) -> Vec<Finding> {
     let (read, write) = (attacks::read(planted), attacks::write(planted));
     let execute = attacks::execute(program);
     // Without a view the same names lead nowhere: the attacks go to the objects themselves.
     let (kept, data) = if fault::point("proof.view").is_ok() {
-        match trees.and_then(|trees| build(trees, scaffold)) {
+        match trees.and_then(|trees| build(owner, trees, scaffold)) {
             Ok(()) => match inside() {
                 Ok(behind) => behind,
                 Err(cause) => return failed(&cause),
             },
+            Err(cause) if owner == Owner::Anybody => return unavailable(&host::without_view(&cause)),
             Err(cause) => return failed(&cause),
         }
     } else {
@@ -113,7 +149,12 @@ fn trees(planted: &Path) -> Result<Vec<OwnedFd>, String> {
     let objects = [planted, &program, &program];
     let detached = |(path, (_, rights)): (&Path, (&str, Rights))| {
         let tree = || -> io::Result<_> {
-            let tree = clone_tree(File::open(path)?, false)?;
+            let object = File::open(path)?;
+            let tree = match clone_tree(&object, false) {
+                // Of mounts that came from a more privileged namespace none may be left out.
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => clone_tree(&object, true),
+                other => other,
+            }?;
             set_attributes(&tree, attributes(rights))?;
             Ok(tree)
         };
@@ -122,8 +163,12 @@ fn trees(planted: &Path) -> Result<Vec<OwnedFd>, String> {
     objects.into_iter().zip(ROOTS).map(detached).collect()
 }
 
-fn build(trees: Vec<OwnedFd>, scaffold: &Path) -> Result<(), String> {
+fn build(owner: Owner, trees: Vec<OwnedFd>, scaffold: &Path) -> Result<(), String> {
     let setup = Setup {
+        ground: match owner {
+            Owner::Root => Ground::Machine,
+            Owner::Anybody => Ground::UserNamespace,
+        },
         scaffold: Octets::from(scaffold),
         view: View::Private,
         mounts: ROOTS
@@ -132,6 +177,7 @@ fn build(trees: Vec<OwnedFd>, scaffold: &Path) -> Result<(), String> {
                 path: Octets::from(*at),
                 is_directory: false,
                 rights: Some(*rights),
+                source: None,
             })
             .collect(),
         links: Vec::new(),
@@ -148,7 +194,11 @@ fn build(trees: Vec<OwnedFd>, scaffold: &Path) -> Result<(), String> {
         environment: Vec::new(),
         directories: Vec::new(),
         processes: None,
+        inet_sockets: false,
         unix_sockets: false,
+        scratch: None,
     };
-    init::build_view(&setup, trees).map_err(|error| error.to_string())
+    init::build_view(&setup, trees)
+        .map(drop)
+        .map_err(|error| error.to_string())
 }

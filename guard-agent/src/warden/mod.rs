@@ -3,17 +3,20 @@
 pub mod cgroup;
 mod denials;
 mod ending;
+pub mod hold;
 pub mod kernel;
 pub mod launch;
 mod launcher;
 pub mod reaper;
 pub mod registry;
 mod running;
+mod scratch;
 mod serve;
 mod session;
 pub(crate) mod start;
 pub mod state;
 pub mod sweep;
 mod trails;
+mod unprivileged;
 
 pub use serve::{Args, main};

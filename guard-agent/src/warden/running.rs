@@ -13,20 +13,20 @@ use tokio::{
 };
 
 use super::{
-    cgroup::Sandbox,
     denials::{Denial, Denials},
     ending::{End, Told, out_of_memory, record_end, record_gateway_death, resource_use},
+    hold::Sandbox,
     kernel::NetEvent,
     launch::{Parked, report, step_failed},
     serve::Warden,
-    session::{TIER, dynamic_uid},
+    session::dynamic_uid,
     trails::write,
 };
 use crate::{
     audit::{AuditHandle, Body, Gap, GapKind},
     confine::notify::Listener,
     fault,
-    init::message::{FromInit, ToInit},
+    init::message::{FromInit, Ground, ToInit},
     link::{
         asynchronous::AsyncLink,
         channel::ChannelError,
@@ -62,6 +62,8 @@ pub(super) struct Running {
     pub(super) denials: Denials,
     /// Our ends of the child's pipes until the gateway has them.
     pub(super) pipes: Option<[OwnedFd; 3]>,
+    /// What the operator is told at the launch.
+    notes: Vec<String>,
 }
 
 impl Running {
@@ -82,6 +84,7 @@ impl Running {
             Ok(watched) => watched,
             Err(error) => return Err((error, Box::new(parked))),
         };
+        let notes = super::unprivileged::notes(&warden.facts, &parked);
         Ok(Self {
             session: session.to_owned(),
             server: request.server.clone(),
@@ -93,6 +96,7 @@ impl Running {
             init,
             notifications,
             denials: Denials::new(session, &request.server),
+            notes,
             pipes: Some(parked.pipes),
         })
     }
@@ -123,14 +127,17 @@ impl Running {
     /// The gateway gets the child's pipes. It may have died since it asked.
     pub(super) async fn hand_over(
         &mut self,
+        warden: &Warden,
         link: &AsyncLink,
         facets: &report::Facets,
     ) -> Result<(), Refusal> {
+        let privileged = warden.context.ground == Ground::Machine;
         let launched = Launched {
             session: self.session.clone(),
-            tier: TIER.to_owned(),
-            not_enforced: report::not_enforced(facets),
-            gateway_uid: dynamic_uid()?,
+            tier: warden.facts.tier().to_owned(),
+            not_enforced: report::not_enforced(warden.context.ground, facets),
+            notes: std::mem::take(&mut self.notes),
+            gateway_uid: privileged.then(dynamic_uid).transpose()?,
         };
         let pipes = self
             .pipes
@@ -293,7 +300,7 @@ impl Running {
 impl Parked {
     /// Undoes a launch whose child was never released. Blocks for the milliseconds a kill takes.
     pub(super) fn abandon(self) {
-        if let Err(error) = super::cgroup::destroy(self.cgroup.path(), Duration::from_secs(2)) {
+        if let Err(error) = self.cgroup.destroy(Duration::from_secs(2)) {
             tracing::error!(error = %chain(&error), "cannot undo a launch");
         }
         let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(self.pid), None);

@@ -11,14 +11,17 @@ use std::{
 };
 
 use tokio::{
-    io::{Interest, unix::AsyncFd},
+    io::{
+        Interest,
+        unix::{AsyncFd, AsyncFdReadyGuard},
+    },
     sync::{Notify, mpsc, watch},
     task::LocalSet,
     time::{Instant, sleep_until, timeout},
 };
 
 use super::{
-    cgroup::Parent,
+    hold::Parent,
     kernel::{Events, NetEvent, Programs},
     launch::{Context, report::KernelFacts},
     launcher::Launcher,
@@ -63,8 +66,9 @@ pub(super) struct Warden {
     routes: RefCell<HashMap<u64, mpsc::Sender<NetEvent>>>,
     /// Events that came for a session whose queue was full.
     overflow: RefCell<HashMap<u64, u64>>,
-    programs: RefCell<Programs>,
-    events: RefCell<Events>,
+    /// None without privilege.
+    programs: Option<RefCell<Programs>>,
+    events: Option<RefCell<Events>>,
     lost_reported: Cell<u64>,
     pub(super) stop: watch::Receiver<Option<&'static str>>,
     busy: Cell<usize>,
@@ -126,6 +130,8 @@ fn stand_alone() -> io::Result<()> {
     let _ = nix::unistd::setsid();
     // Descriptors the starter inherited from its client: whoever waits for their end would wait for ours.
     sys::process::close_from(3)?;
+    // Where it has its servers' uid: none of them reads it, whatever else fails.
+    sys::process::not_dumpable()?;
     nix::sys::signal::SigSet::empty().thread_set_mask()?;
     lift_limits()?;
     // Directories of the views must be passable for the server's user, whatever the starter's mask is.
@@ -142,7 +148,13 @@ fn lift_limits() -> io::Result<()> {
         (Resource::RLIMIT_AS, 'v'),
         (Resource::RLIMIT_DATA, 'd'),
     ] {
-        if getrlimit(limit)? != (RLIM_INFINITY, RLIM_INFINITY)
+        let (soft, most) = getrlimit(limit)?;
+        if !nix::unistd::geteuid().is_root() {
+            // It serves this user alone, who may have set them for all of theirs.
+            setrlimit(limit, most, most)?;
+            continue;
+        }
+        if (soft, most) != (RLIM_INFINITY, RLIM_INFINITY)
             && setrlimit(limit, RLIM_INFINITY, RLIM_INFINITY).is_err()
         {
             return Err(io::Error::other(format!(
@@ -175,10 +187,15 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
         lock,
     } = started;
     let (stop, stopped) = watch::channel(None);
-    let events = programs
-        .take_events()
-        .ok_or_else(|| io::Error::other("the ring is taken"))?;
-    let ring = sys::ready::watch(programs.ring_fd()?, Interest::READABLE)?;
+    let (mut events, mut ring) = (None, None);
+    if let Some(programs) = &mut programs {
+        events = Some(
+            programs
+                .take_events()
+                .ok_or_else(|| io::Error::other("the ring is taken"))?,
+        );
+        ring = Some(sys::ready::watch(programs.ring_fd()?, Interest::READABLE)?);
+    }
     let warden = Rc::new(Warden {
         launcher: Launcher::start(context.clone())?,
         context,
@@ -186,8 +203,8 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
         trails: Trails::default(),
         routes: RefCell::default(),
         overflow: RefCell::default(),
-        programs: RefCell::new(programs),
-        events: RefCell::new(events),
+        programs: programs.map(RefCell::new),
+        events: events.map(RefCell::new),
         lost_reported: Cell::new(0),
         stop: stopped,
         busy: Cell::new(0),
@@ -213,7 +230,7 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
                     Err(error) => tracing::warn!(%error, "cannot accept a connection"),
                 }
             }
-            ready = ring.readable() => {
+            ready = readable(ring.as_ref()) => {
                 let mut ready = ready?;
                 if warden.drain_events().await {
                     // As fast as it is read it is filled: others go first.
@@ -248,6 +265,14 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
     leave(&warden.context.parent, &reaper);
     drop(lock);
     Ok(())
+}
+
+/// Readiness of the kernel's ring, where there is one.
+async fn readable(ring: Option<&AsyncFd<OwnedFd>>) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
+    match ring {
+        Some(ring) => ring.readable().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// The cgroup first. The reaper is told to go only when there is nothing left for it: until then this process may
@@ -286,8 +311,8 @@ async fn connection(warden: Rc<Warden>, socket: OwnedFd) {
 }
 
 async fn converse(warden: &Rc<Warden>, socket: OwnedFd) -> Result<(), ChannelError> {
-    if !start::peer_is_root(&socket.as_fd()) {
-        tracing::warn!("refused a connection that is not root's");
+    if !start::peer_is_ours(&socket.as_fd()) {
+        tracing::warn!("refused a connection of another user");
         return Ok(());
     }
     let mut link = AsyncLink::new(socket).map_err(ChannelError::Receive)?;
@@ -306,6 +331,7 @@ async fn converse(warden: &Rc<Warden>, socket: OwnedFd) -> Result<(), ChannelErr
         &FromWarden::Welcome {
             link: VERSION,
             build: crate::BUILD.into(),
+            files: state::files().map_err(ChannelError::Receive)?,
         },
         &[],
     )
@@ -367,11 +393,12 @@ impl Warden {
     /// by now. It ends even when sandboxes fill the ring as fast as it is emptied.
     pub(super) async fn drain_events(&self) -> bool {
         let more = self.take_events();
-        let lost = self
-            .programs
-            .borrow()
-            .counters()
-            .map_or(0, |counters| counters.lost);
+        let lost = self.programs.as_ref().map_or(0, |programs| {
+            programs
+                .borrow()
+                .counters()
+                .map_or(0, |counters| counters.lost)
+        });
         let news = lost.saturating_sub(self.lost_reported.get());
         if news > 0 {
             self.lost_reported.set(lost);
@@ -384,7 +411,10 @@ impl Warden {
 
     fn take_events(&self) -> bool {
         let routes = self.routes.borrow();
-        let mut events = self.events.borrow_mut();
+        let Some(events) = &self.events else {
+            return false;
+        };
+        let mut events = events.borrow_mut();
         let mut deliver = |event: NetEvent| match routes.get(&event.cgroup_id) {
             Some(queue) => {
                 let cgroup = event.cgroup_id;

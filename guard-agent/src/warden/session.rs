@@ -79,6 +79,7 @@ pub(super) async fn run(
             "name it from `/` on",
         ));
     }
+    let request = super::unprivileged::with_view(&warden.facts, request)?;
     let trail = warden.trails.acquire(&audit).await?;
     let result = with_trail(warden, link, request, &trail).await;
     Trails::release(warden, &audit).await;
@@ -102,6 +103,7 @@ async fn with_trail(
         audit: request.audit.clone(),
         started_us: jiff::Timestamp::now().as_microsecond(),
         launched: false,
+        init: None,
     };
     let registered = |entry: &registry::Entry| {
         fault::point("launch.register")
@@ -115,6 +117,7 @@ async fn with_trail(
         }
     };
     let ids = ids(&request.user)?;
+    super::unprivileged::same_ids(warden.context.ground, &ids)?;
     let job = Job {
         session: session.clone(),
         request: request.clone(),
@@ -128,6 +131,9 @@ async fn with_trail(
         }
     };
     entry.launched = true;
+    if parked.cgroup.cgroup().is_none() {
+        entry.init = crate::sys::family::stat(parked.pid).map(|stat| (parked.pid, stat.started));
+    }
     if let Err(refusal) = registered(&entry) {
         parked.abandon();
         unregister();
@@ -193,7 +199,7 @@ async fn live(
                 ..End::default()
             },
         ),
-        Ok(()) => match running.hand_over(link, &facets).await {
+        Ok(()) => match running.hand_over(warden, link, &facets).await {
             Ok(()) => (true, running.watch(warden, link, trail).await),
             Err(refusal) => {
                 record_gateway_death(trail, session).await;
@@ -235,7 +241,7 @@ fn launch_record(
             gid: ids.gid,
             dynamic,
         },
-        tier: TIER.to_owned(),
+        tier: warden.facts.tier().to_owned(),
         enforcement: facets.clone(),
         require: request.require.clone(),
         allow_unenforced: request.allow_unenforced,
@@ -246,12 +252,9 @@ fn launch_record(
         view: request.view,
         limits: (&request.limits).into(),
         resources: report::resources(&warden.facts, dynamic),
-        observation: "cgroup-bpf+seccomp".to_owned(),
+        observation: warden.facts.observation().to_owned(),
         kernel_release: warden.facts.release.clone(),
         landlock_abi: parked.confinement.landlock_abi,
         grants: u32::try_from(parked.grants).unwrap_or(u32::MAX),
     }
 }
-
-/// The tier this build gives: root, no BPF LSM.
-pub(super) const TIER: &str = "T2";

@@ -9,7 +9,8 @@ use std::{
 };
 
 use super::{
-    cgroup::{CgroupError, Parent},
+    cgroup::{self, CgroupError},
+    hold::{Children, Parent},
     kernel::Programs,
     launch::{Context, report::KernelFacts},
     reaper, state, sweep,
@@ -17,6 +18,7 @@ use super::{
 use crate::{
     audit::Layer,
     fault,
+    init::message::Ground,
     link::message::Facet,
     proof,
     refusal::{Refusal, chain},
@@ -26,7 +28,8 @@ use crate::{
 /// Everything a warden has when it is ready.
 pub(super) struct Started {
     pub(super) context: Arc<Context>,
-    pub(super) programs: Programs,
+    /// None without privilege.
+    pub(super) programs: Option<Programs>,
     pub(super) reaper: Born,
     pub(super) listener: OwnedFd,
     pub(super) facts: KernelFacts,
@@ -49,7 +52,7 @@ pub(super) fn log_to(path: &Path) {
         .try_init();
 }
 
-fn failed(step: &str, cause: impl std::fmt::Display) -> Refusal {
+pub(super) fn failed(step: &str, cause: impl std::fmt::Display) -> Refusal {
     Refusal::internal(
         format!("warden start step `{step}` failed"),
         cause.to_string(),
@@ -57,7 +60,7 @@ fn failed(step: &str, cause: impl std::fmt::Display) -> Refusal {
     )
 }
 
-fn step<T>(name: &'static str, work: impl FnOnce() -> io::Result<T>) -> Result<T, Refusal> {
+pub(super) fn step<T>(name: &'static str, work: impl FnOnce() -> io::Result<T>) -> Result<T, Refusal> {
     fault::point(name)
         .and_then(|()| work())
         .map_err(|error| failed(name, error))
@@ -70,6 +73,9 @@ pub(super) fn start(directory: &Path) -> Result<Option<Started>, Refusal> {
         return Ok(None);
     };
     log_to(&directory.join(state::LOG));
+    if !nix::unistd::geteuid().is_root() {
+        return super::unprivileged::start(&directory, lock).map(Some);
+    }
     kernel_ready()?;
     let swept = step("warden.sweep", || {
         sweep::sweep(&directory, "warden: it died; swept by the next one")
@@ -82,7 +88,9 @@ pub(super) fn start(directory: &Path) -> Result<Option<Started>, Refusal> {
         File::options().read(true).write(true).open("/dev/null")
     })?;
     // Before there is anything to clear up. It does so too when a later step fails and this process ends.
-    let reaper = step("warden.reaper", || reaper::start(&program, &null, &directory))?;
+    let reaper = step("warden.reaper", || {
+        reaper::start(&program, &null, &directory, &Children::default())
+    })?;
     step("warden.cgroup", || Ok(()))?;
     let parent = cgroup(&directory)?;
     // The cgroup goes again when a later step fails.
@@ -99,7 +107,7 @@ pub(super) fn start(directory: &Path) -> Result<Option<Started>, Refusal> {
 
 fn rest(
     directory: &Path,
-    parent: Parent,
+    parent: cgroup::Parent,
     reaper: reaper::Starting,
     (program, null, lock): (File, File, File),
 ) -> Result<Started, Refusal> {
@@ -119,19 +127,22 @@ fn rest(
             .unwrap_or_default(),
         proofs,
         limits_missing: parent.limits_unavailable(),
+        ground: Ground::Machine,
     };
     let context = Context {
         program,
         null,
         state: directory.to_path_buf(),
         scaffold,
-        parent,
+        parent: Parent::Cgroup(parent),
+        ground: Ground::Machine,
         // Hooks that do not hold are none: then seccomp refuses to make the sockets.
+        inet_hooks: facts.proofs.verdict(Facet::Net, Layer::CgroupBpf).holds(),
         unix_hooks: facts.proofs.verdict(Facet::Ipc, Layer::CgroupBpf).holds(),
     };
     Ok(Started {
         context: Arc::new(context),
-        programs,
+        programs: Some(programs),
         reaper,
         listener,
         facts,
@@ -140,12 +151,12 @@ fn rest(
 }
 
 /// The cgroup of the sandboxes of a state directory.
-pub(crate) fn cgroup(directory: &Path) -> Result<Parent, Refusal> {
-    Parent::create(directory).map_err(|error| no_cgroup(&error))
+pub(crate) fn cgroup(directory: &Path) -> Result<cgroup::Parent, Refusal> {
+    cgroup::Parent::create(directory).map_err(|error| no_cgroup(&error))
 }
 
 /// The network programs, in force on it.
-pub(crate) fn load(parent: &Parent) -> Result<Programs, Refusal> {
+pub(crate) fn load(parent: &cgroup::Parent) -> Result<Programs, Refusal> {
     Programs::load_and_attach(parent.directory(), parent.sandbox_level()).map_err(|error| {
         Refusal::not_enforced(
             "cannot load the network programs",
@@ -175,8 +186,8 @@ fn no_cgroup(error: &CgroupError) -> Refusal {
     )
 }
 
-/// A `SOCK_SEQPACKET` listener that only root can reach.
-fn listen(path: &Path) -> io::Result<OwnedFd> {
+/// A `SOCK_SEQPACKET` listener that only its owner can reach.
+pub(super) fn listen(path: &Path) -> io::Result<OwnedFd> {
     use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket};
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -190,7 +201,7 @@ fn listen(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Whether the peer of an accepted connection is root in our own user namespace.
-pub(super) fn peer_is_root(socket: &impl std::os::fd::AsFd) -> bool {
-    seqpacket::peer(socket).is_ok_and(|peer| peer.uid() == 0)
+/// Whether the peer of an accepted connection is whom this warden serves: root, or the one ordinary user.
+pub(super) fn peer_is_ours(socket: &impl std::os::fd::AsFd) -> bool {
+    seqpacket::peer(socket).is_ok_and(|peer| peer.uid() == nix::unistd::geteuid().as_raw())
 }

@@ -2,11 +2,12 @@
 
 use super::{Parked, roots::Opened};
 use crate::{
-    audit::{LaunchRoot, NotEnforced, ResourcesReport},
+    audit::{LaunchRoot, Layer, NotEnforced, ResourcesReport},
     config::rights::Rights,
-    link::message::LaunchRequest,
+    init::message::Ground,
+    link::message::{Facet, LaunchRequest},
     octets::Octets,
-    proof::{InForce, Mode, Proofs, facets},
+    proof::{InForce, Proofs, facets},
     refusal::Refusal,
 };
 
@@ -51,6 +52,41 @@ pub struct KernelFacts {
     pub proofs: Proofs,
     /// `None`, or why limits cannot be enforced.
     pub limits_missing: Option<String>,
+    pub ground: Ground,
+}
+
+impl KernelFacts {
+    pub fn tier(&self) -> &'static str {
+        match self.ground {
+            Ground::Machine => "T2",
+            Ground::UserNamespace | Ground::Bare => "T3",
+        }
+    }
+
+    /// At tier T3: `None`, or why there is no user namespace.
+    pub fn no_user_namespace(&self) -> Option<String> {
+        match self.ground {
+            Ground::Machine | Ground::UserNamespace => None,
+            Ground::Bare => self
+                .proofs
+                .verdict(Facet::Net, Layer::Namespaces)
+                .why()
+                .map(|why| why.why.clone()),
+        }
+    }
+
+    pub fn observation(&self) -> &'static str {
+        match self.ground {
+            Ground::Machine => "cgroup-bpf+seccomp",
+            Ground::UserNamespace | Ground::Bare => "seccomp",
+        }
+    }
+}
+
+/// Whether the kernel counts the sandbox's processes apart from all others of their user: then a resource limit
+/// holds them.
+pub fn counted_alone(ground: Ground, dynamic: bool) -> bool {
+    dynamic || ground == Ground::UserNamespace
 }
 
 /// Layers in force and missing, by facet: what was proved when the warden started and is there in this sandbox.
@@ -63,15 +99,16 @@ pub fn facets(parked: &Parked, kernel: &KernelFacts) -> Facets {
             scopes: confinement.landlock_scopes,
         },
         protection_incomplete: parked.protection_incomplete,
+        unprotected: parked.pinned,
     };
     facets::facets(&kernel.proofs, &found)
 }
 
 /// Lines for the operator: what does not hold here.
-pub fn not_enforced(facets: &Facets) -> Vec<String> {
+pub fn not_enforced(ground: Ground, facets: &Facets) -> Vec<String> {
     facets
         .iter()
-        .filter(|(facet, _)| !facets::holds(Mode::Root, **facet, facets))
+        .filter(|(facet, _)| !facets::holds(ground, **facet, facets))
         .map(|(facet, enforcement)| {
             let why: Vec<&str> = enforcement
                 .missing
@@ -105,6 +142,7 @@ pub fn require(request: &LaunchRequest, kernel: &KernelFacts, facets: &Facets) -
 /// The resources part of the launch record. A uid that only this sandbox has is held by a resource limit where no
 /// cgroup holds it.
 pub fn resources(kernel: &KernelFacts, dynamic: bool) -> ResourcesReport {
+    let alone = counted_alone(kernel.ground, dynamic);
     let limits = || ["memory", "cpu", "pids"].map(str::to_owned);
     match &kernel.limits_missing {
         None => ResourcesReport {
@@ -112,7 +150,7 @@ pub fn resources(kernel: &KernelFacts, dynamic: bool) -> ResourcesReport {
             not_enforced: Vec::new(),
         },
         Some(why) => {
-            let (enforced, missing) = limits().into_iter().partition(|limit| dynamic && limit == "pids");
+            let (enforced, missing) = limits().into_iter().partition(|limit| alone && limit == "pids");
             let without = |limit| NotEnforced {
                 limit,
                 why: why.clone(),
