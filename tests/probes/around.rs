@@ -1,12 +1,24 @@
-//! Starts a program on a kernel that lacks something: `guard-around landlock PROGRAM ARG…` makes the
-//! Landlock calls answer ENOSYS for it and all it starts.
+//! Starts a program on a machine that lacks something. `guard-around WHAT [ARG]… PROGRAM [ARG]…`; itself may be the
+//! program, for a second WHAT.
+//!
+//! * `landlock`: its calls answer ENOSYS, for the program and all it starts
+//! * `directory DIR`: it is empty
+//! * `securityfs`: it is mounted where it belongs
+//! * `cgroups`: no cgroup hierarchy is mounted
+//! * `user UID GID`: an ordinary user
+//! * `user-namespaces`: no further one can be made; for an ordinary user
 
-use std::os::unix::process::CommandExt as _;
+use std::{ffi::OsString, fs, os::unix::process::CommandExt as _, path::Path};
 
 use anyhow::{Context as _, Result, bail};
 use libc::{
     BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO,
     sock_filter,
+};
+use nix::{
+    mount::{MntFlags, MsFlags, mount, umount2},
+    sched::{CloneFlags, unshare},
+    unistd::{Gid, Uid, getegid, geteuid, setgroups, setresgid, setresuid},
 };
 
 fn statement(code: u32, k: u32) -> Result<sock_filter> {
@@ -36,17 +48,80 @@ fn lacks(missing: &[libc::c_long]) -> Result<Vec<sock_filter>> {
     Ok(filter)
 }
 
+fn without_landlock() -> Result<()> {
+    let filter = lacks(&[
+        libc::SYS_landlock_create_ruleset,
+        libc::SYS_landlock_add_rule,
+        libc::SYS_landlock_restrict_self,
+    ])?;
+    // An ordinary user may install one only with this.
+    nix::sys::prctl::set_no_new_privs()?;
+    guard_agent::sys::seccomp::install(&filter).context("failed to install the filter")
+}
+
+/// Mounts of this process's own.
+fn own_mounts() -> Result<()> {
+    unshare(CloneFlags::CLONE_NEWNS).context("failed to make a mount namespace; is this root?")?;
+    let flags = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    Ok(mount(None::<&str>, "/", None::<&str>, flags, None::<&str>)?)
+}
+
+fn filesystem(kind: &str, at: &Path) -> Result<()> {
+    own_mounts()?;
+    mount(Some(kind), at, Some(kind), MsFlags::MS_NOSUID, None::<&str>)
+        .with_context(|| format!("failed to mount a {kind} on `{}`", at.display()))
+}
+
+fn without_cgroups() -> Result<()> {
+    own_mounts()?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    let points: Vec<&str> = mounts
+        .lines()
+        .filter(|line| line.contains(" - cgroup2 ") || line.contains(" - cgroup "))
+        .filter_map(|line| line.split(' ').nth(4))
+        .collect();
+    for point in points.iter().rev() {
+        umount2(*point, MntFlags::MNT_DETACH).with_context(|| format!("failed to take `{point}` off"))?;
+    }
+    Ok(())
+}
+
+fn become_user(uid: u32, gid: u32) -> Result<()> {
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    setgroups(&[])?;
+    setresgid(gid, gid, gid)?;
+    Ok(setresuid(uid, uid, uid)?)
+}
+
+/// The limit is the user namespace's own, and holds below it.
+fn without_user_namespaces() -> Result<()> {
+    let (uid, gid) = (geteuid(), getegid());
+    // A process that changed its ids may not be dumped, and its files in `/proc` are root's.
+    nix::sys::prctl::set_dumpable(true)?;
+    unshare(CloneFlags::CLONE_NEWUSER).context("failed to make a user namespace")?;
+    for (file, text) in [
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("{uid} {uid} 1")),
+        ("gid_map", format!("{gid} {gid} 1")),
+    ] {
+        fs::write(format!("/proc/self/{file}"), text).with_context(|| format!("failed to write `{file}`"))?;
+    }
+    fs::write("/proc/sys/user/max_user_namespaces", "0").context("failed to set the limit")
+}
+
 fn main() -> Result<()> {
     let mut words = std::env::args_os().skip(1);
-    let filter = match words.next().as_deref().and_then(std::ffi::OsStr::to_str) {
-        Some("landlock") => lacks(&[
-            libc::SYS_landlock_create_ruleset,
-            libc::SYS_landlock_add_rule,
-            libc::SYS_landlock_restrict_self,
-        ])?,
+    let mut next = |what: &'static str| words.next().with_context(|| format!("no {what}"));
+    let number = |word: OsString| -> Result<u32> { Ok(word.to_str().context("no number")?.parse()?) };
+    match next("what")?.to_str() {
+        Some("landlock") => without_landlock()?,
+        Some("directory") => filesystem("tmpfs", Path::new(&next("directory")?))?,
+        Some("securityfs") => filesystem("securityfs", Path::new("/sys/kernel/security"))?,
+        Some("cgroups") => without_cgroups()?,
+        Some("user") => become_user(number(next("uid")?)?, number(next("gid")?)?)?,
+        Some("user-namespaces") => without_user_namespaces()?,
         other => bail!("what is missing? not {other:?}"),
-    };
-    let program = words.next().context("no program")?;
-    guard_agent::sys::seccomp::install(&filter).context("failed to install the filter; is this root?")?;
+    }
+    let program = next("program")?;
     Err(std::process::Command::new(program).args(words).exec().into())
 }

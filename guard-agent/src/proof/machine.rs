@@ -27,19 +27,17 @@ pub struct Machine {
     pub facets: Facets,
     /// What `run` would say instead of launching such a server.
     pub refusal: Option<Refusal>,
+    /// Whether `run` gets as far as to look at the facets; if not, `--allow-unenforced` does not help.
+    begins: bool,
 }
 
 impl Machine {
     /// The tier that `run` uses here.
     pub fn tier(&self) -> Tier {
-        let nothing = !self
-            .facets
-            .keys()
-            .any(|facet| REQUIRED.contains(facet) && facets::holds(self.proofs.ground, *facet, &self.facets));
-        if nothing {
-            Tier::T4
-        } else {
+        if self.begins {
             self.proofs.ground.into()
+        } else {
+            Tier::T4
         }
     }
 }
@@ -127,6 +125,7 @@ pub fn examine(refused: Option<Refusal>) -> Result<Machine, Refusal> {
     drop(scratch);
     drop(held);
     let facets = facets::facets(&proofs, &proofs.expected());
+    let begins = refused.is_none();
     let refusal = refused.or_else(|| {
         let unmet = facets::unmet(&REQUIRED, &proofs, &facets)?;
         let what = format!(
@@ -144,6 +143,7 @@ pub fn examine(refused: Option<Refusal>) -> Result<Machine, Refusal> {
         proofs,
         facets,
         refusal,
+        begins,
     })
 }
 

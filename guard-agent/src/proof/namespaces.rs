@@ -55,6 +55,8 @@ impl Owner {
 /// A user namespace in which this process's ids are what they were.
 fn user_namespace() -> io::Result<()> {
     let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
+    // A warden's own are root's: it may not be dumped.
+    crate::sys::process::dumpable()?;
     unshare(CloneFlags::CLONE_NEWUSER)?;
     init::map_ids(uid.as_raw(), gid.as_raw())
 }
