@@ -4,11 +4,18 @@
 //! * `landlock`: its calls answer ENOSYS, for the program and all it starts
 //! * `directory DIR`: it is empty
 //! * `securityfs`: it is mounted where it belongs
+//! * `rights`: root without a capability
 //! * `cgroups`: no cgroup hierarchy is mounted
 //! * `user UID GID`: an ordinary user
-//! * `user-namespaces`: no further one can be made; for an ordinary user
+//! * `user-namespaces UID GID`: that user, in a user namespace with every id in which no further one can be made
 
-use std::{ffi::OsString, fs, os::unix::process::CommandExt as _, path::Path};
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::process::CommandExt as _,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use anyhow::{Context as _, Result, bail};
 use libc::{
@@ -18,7 +25,7 @@ use libc::{
 use nix::{
     mount::{MntFlags, MsFlags, mount, umount2},
     sched::{CloneFlags, unshare},
-    unistd::{Gid, Uid, getegid, geteuid, setgroups, setresgid, setresuid},
+    unistd::{Gid, Uid, setgroups, setresgid, setresuid},
 };
 
 fn statement(code: u32, k: u32) -> Result<sock_filter> {
@@ -93,35 +100,55 @@ fn become_user(uid: u32, gid: u32) -> Result<()> {
     Ok(setresuid(uid, uid, uid)?)
 }
 
-/// The limit is the user namespace's own, and holds below it.
-fn without_user_namespaces() -> Result<()> {
-    let (uid, gid) = (geteuid(), getegid());
-    // A process that changed its ids may not be dumped, and its files in `/proc` are root's.
-    nix::sys::prctl::set_dumpable(true)?;
-    unshare(CloneFlags::CLONE_NEWUSER).context("failed to make a user namespace")?;
-    for (file, text) in [
-        ("setgroups", "deny".to_owned()),
-        ("uid_map", format!("{uid} {uid} 1")),
-        ("gid_map", format!("{gid} {gid} 1")),
-    ] {
-        fs::write(format!("/proc/self/{file}"), text).with_context(|| format!("failed to write `{file}`"))?;
+/// Every id as outside, and a ceiling of none for further namespaces.
+fn no_user_namespaces() -> Result<()> {
+    // Only a process outside may map more than one id: it waits until there is something to map.
+    let mut outside = Command::new(std::env::current_exe()?)
+        .args(["map", &std::process::id().to_string()])
+        .stdin(Stdio::piped())
+        .spawn()?;
+    unshare(CloneFlags::CLONE_NEWUSER)?;
+    // The end of its input is the sign.
+    drop(outside.stdin.take());
+    if !outside.wait()?.success() {
+        bail!("failed to map the ids");
     }
-    fs::write("/proc/sys/user/max_user_namespaces", "0").context("failed to set the limit")
+    fs::write("/proc/sys/user/max_user_namespaces", "0")?;
+    Ok(())
+}
+
+fn map(pid: &str) -> Result<()> {
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
+    for file in ["uid_map", "gid_map"] {
+        fs::write(format!("/proc/{pid}/{file}"), format!("0 0 {}", u32::MAX))?;
+    }
+    Ok(())
 }
 
 fn main() -> Result<()> {
     let mut words = std::env::args_os().skip(1);
     let mut next = |what: &'static str| words.next().with_context(|| format!("no {what}"));
     let number = |word: OsString| -> Result<u32> { Ok(word.to_str().context("no number")?.parse()?) };
+    let mut home = None;
     match next("what")?.to_str() {
         Some("landlock") => without_landlock()?,
         Some("directory") => filesystem("tmpfs", Path::new(&next("directory")?))?,
+        Some("securityfs") if Path::new("/sys/kernel/security/lsm").exists() => {}
         Some("securityfs") => filesystem("securityfs", Path::new("/sys/kernel/security"))?,
+        Some("rights") => guard_agent::sys::process::drop_bounding_set()?,
         Some("cgroups") => without_cgroups()?,
         Some("user") => become_user(number(next("uid")?)?, number(next("gid")?)?)?,
-        Some("user-namespaces") => without_user_namespaces()?,
+        Some("map") => return map(next("pid")?.to_str().context("no pid")?),
+        Some("user-namespaces") => {
+            let ids = (number(next("uid")?)?, number(next("gid")?)?);
+            no_user_namespaces()?;
+            become_user(ids.0, ids.1)?;
+            home = Some("/nonexistent");
+        }
         other => bail!("what is missing? not {other:?}"),
     }
     let program = next("program")?;
-    Err(std::process::Command::new(program).args(words).exec().into())
+    let mut command = Command::new(program);
+    command.args(words).envs(home.map(|home| ("HOME", home)));
+    Err(command.exec().into())
 }

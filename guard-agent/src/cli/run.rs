@@ -105,6 +105,9 @@ fn warn(name: &str, launched: &Launched) {
     for line in launched.not_enforced.iter().chain(&launched.notes) {
         eprintln!("[{name}] {line}");
     }
+    if let Some(why) = &launched.not_observed {
+        eprintln!("[{name}] files, programs and processes: not observed: {why}");
+    }
 }
 
 fn question(plan: &RunPlan) -> Question {

@@ -22,6 +22,17 @@ pub enum View {
     Host,
 }
 
+/// What is done when the denials of a sandbox exceed the budget of their records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OverBudget {
+    /// They are counted.
+    #[default]
+    Count,
+    /// The sandbox is frozen, too.
+    Quarantine,
+}
+
 /// A group of rights that layers enforce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -108,6 +119,9 @@ pub struct LaunchRequest {
     pub audit: Octets,
     /// `sha256:` of the policy file's bytes, or of the resolved command line.
     pub policy_hash: String,
+    /// Whether calls on files, programs and processes are observed.
+    pub observe: bool,
+    pub over_budget: OverBudget,
 }
 
 /// Gateway (or `run`) → warden. One message a datagram.
@@ -139,6 +153,8 @@ pub enum FromWarden {
     Refused(Refusal),
     /// The child runs. With it come three descriptors: its stdin (write), stdout and stderr (read).
     Launched(Launched),
+    /// The sandbox is frozen: nothing in it runs any more until it is killed. Why, in words for the operator.
+    Quarantined(String),
     Exited(Exited),
 }
 
@@ -148,6 +164,8 @@ pub struct Launched {
     pub tier: String,
     /// What is not enforced, a line each, to be shown to the operator.
     pub not_enforced: Vec<String>,
+    /// Why files, programs and processes are not observed, when they are not.
+    pub not_observed: Option<String>,
     /// What else the operator should know, a line each.
     pub notes: Vec<String>,
     /// The uid (and gid) the gateway must take before it reads a byte of the client; without root it has none.

@@ -17,7 +17,7 @@ use crate::{
     link::message::Facet,
     warden::{
         cgroup::{Parent, Sandbox},
-        kernel::Programs,
+        kernel::{Event, Programs},
     },
 };
 
@@ -149,7 +149,11 @@ fn reports(
     let mut reports = Reports::default();
     if let Some(events) = programs.events() {
         while events
-            .drain(|event| reports.look(&event, cgroup.id(), found, socket))
+            .drain(|event| {
+                if let Event::Net(event) = event {
+                    reports.look(&event, cgroup.id(), found, socket);
+                }
+            })
             .more
         {}
     }

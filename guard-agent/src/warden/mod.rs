@@ -1,8 +1,8 @@
 //! The only process with privilege and input: it launches, kills, records, and never parses MCP.
 
 pub mod cgroup;
-mod denials;
 mod ending;
+mod events;
 pub mod hold;
 pub mod kernel;
 pub mod launch;

@@ -123,10 +123,6 @@ pub(super) fn notes(facts: &KernelFacts, parked: &Parked) -> Vec<String> {
     if facts.ground == Ground::Machine {
         return notes;
     }
-    notes.push(
-        "observation: seccomp alone: files and addresses that were refused are not seen, which needs root"
-            .to_owned(),
-    );
     if let Some(why) = &facts.no_user_namespace() {
         notes.push(format!("no namespaces and no private view: {why}"));
         notes.push(

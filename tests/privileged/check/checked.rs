@@ -33,6 +33,13 @@ pub(crate) struct Place {
 pub(crate) type Around<'a> = &'a [&'a [&'a str]];
 
 pub(crate) const AS_USER: &[&str] = &["user", USER[0], USER[1]];
+/// The same, who may make no user namespace.
+pub(crate) const WITHOUT_USER_NAMESPACES: &[&str] = &["user-namespaces", USER[0], USER[1]];
+
+/// Whether it is for an ordinary user.
+pub(crate) fn for_a_user(around: Around<'_>) -> bool {
+    around.contains(&AS_USER) || around.contains(&WITHOUT_USER_NAMESPACES)
+}
 
 impl Place {
     pub(crate) fn new(name: &str) -> Result<Self> {
@@ -87,8 +94,7 @@ impl Place {
         let own = self.bench.path().join("own");
         drop(fs::remove_dir_all(&own));
         fs::create_dir(&own)?;
-        let user = around.contains(&AS_USER);
-        if user {
+        if for_a_user(around) {
             let [uid, gid] = USER.map(str::parse::<u32>);
             std::os::unix::fs::chown(&own, Some(uid?), Some(gid?))?;
         } else {

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use super::{
     Test,
-    checked::{AS_USER, Around, Place, agree},
+    checked::{AS_USER, Around, Place, WITHOUT_USER_NAMESPACES, agree},
 };
 
 pub(crate) fn tests() -> Vec<(&'static str, Test)> {
@@ -44,7 +44,7 @@ fn as_user() -> Result<()> {
 
 /// On a kernel whose Landlock bounds no signals (before ABI 6) this is refused, and that is said.
 fn without_user_namespaces() -> Result<()> {
-    let around: Around<'_> = &[AS_USER, &["user-namespaces"]];
+    let around: Around<'_> = &[WITHOUT_USER_NAMESPACES];
     let place = Place::new("check-bare")?;
     let checked = place.check(around)?;
     agree(&checked, &place.run(around)?)?;

@@ -74,13 +74,6 @@ impl KernelFacts {
                 .map(|why| why.why.clone()),
         }
     }
-
-    pub fn observation(&self) -> &'static str {
-        match self.ground {
-            Ground::Machine => "cgroup-bpf+seccomp",
-            Ground::UserNamespace | Ground::Bare => "seccomp",
-        }
-    }
 }
 
 /// Whether the kernel counts the sandbox's processes apart from all others of their user: then a resource limit
