@@ -22,6 +22,7 @@ use crate::{
     fault,
     link::{channel::Channel, message::View},
     octets::Octets,
+    proof::facets::Landlock,
     sys::process,
 };
 
@@ -176,12 +177,27 @@ fn keeps_ids(setup: &Setup) -> io::Result<()> {
 
 /// What the seccomp table depends on.
 fn options(setup: &Setup, confinement: &Confinement) -> seccomp::Options {
-    let namespaces = setup.ground != Ground::Bare;
+    filter_options(
+        setup.ground,
+        setup.inet_sockets,
+        setup.unix_sockets,
+        confinement.memfd_noexec,
+    )
+}
+
+/// The same for who proves the filters.
+pub(crate) fn filter_options(
+    ground: Ground,
+    inet_sockets: bool,
+    unix_sockets: bool,
+    memfd_noexec_sysctl: bool,
+) -> seccomp::Options {
+    let namespaces = ground != Ground::Bare;
     let landlock = landlock::probe().map_or(0, |probe| probe.abi);
     seccomp::Options {
-        inet_sockets: setup.inet_sockets,
-        unix_sockets: setup.unix_sockets,
-        memfd_noexec_sysctl: confinement.memfd_noexec,
+        inet_sockets,
+        unix_sockets,
+        memfd_noexec_sysctl,
         private_ipc: namespaces,
         own_processes: namespaces,
         read_only_outside: namespaces,
@@ -222,18 +238,10 @@ fn restrict(rules: &[(OwnedFd, Access)], setup: &Setup, confinement: &mut Confin
     let network = setup.ground != Ground::Machine;
     match landlock::restrict(&rules, landlock::Settings { network }) {
         Ok(state) => {
+            let state = Landlock::from(state);
             confinement.landlock_abi = state.abi;
             confinement.landlock_scopes = state.scopes;
-            confinement.landlock_missing = state
-                .missing
-                .iter()
-                .map(|missing| {
-                    format!(
-                        "{} needs Landlock ABI {}: {}",
-                        missing.what, missing.since, missing.why
-                    )
-                })
-                .collect();
+            confinement.landlock_missing = state.missing;
             Ok(())
         }
         Err(error @ ConfineError::LandlockMissing(_)) => {
@@ -246,7 +254,7 @@ fn restrict(rules: &[(OwnedFd, Access)], setup: &Setup, confinement: &mut Confin
 }
 
 /// Sets `vm.memfd_noexec` of this pid namespace to 2 and reads it back; `false` where the kernel lacks it.
-fn memfd_noexec() -> bool {
+pub(crate) fn memfd_noexec() -> bool {
     let knob = Path::new("/proc/sys/vm/memfd_noexec");
     fs::write(knob, "2").is_ok() && fs::read_to_string(knob).is_ok_and(|text| text.trim() == "2")
 }

@@ -106,6 +106,11 @@ pub fn adopt_orphans() -> io::Result<()> {
     prctl(libc::PR_SET_CHILD_SUBREAPER, 1)
 }
 
+/// The other way round, for a fork that has nothing to hide: the files of its `/proc` directory are its own again.
+pub fn dumpable() -> io::Result<()> {
+    prctl(libc::PR_SET_DUMPABLE, 1)
+}
+
 pub fn parent_death_signal(signal: i32) -> io::Result<()> {
     prctl(libc::PR_SET_PDEATHSIG, signal as u64)
 }

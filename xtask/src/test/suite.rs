@@ -43,6 +43,8 @@ struct Row {
     empty: bool,
     /// The agent beside the tests is one that fails on request.
     faults: bool,
+    /// What sets a leg apart from others of the same case: part of its name.
+    variant: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -180,7 +182,11 @@ fn guest(row: &Row, case: &str, kernel: &str, full: bool) -> (String, Program) {
     args.extend(row.args.iter().cloned());
     args.push(case.to_owned());
     let short = case.strip_prefix("test:").unwrap_or(case);
-    (format!("vm-{kernel}:{short}"), Program::Xtask(args))
+    let variant = row
+        .variant
+        .as_ref()
+        .map_or_else(String::new, |variant| format!("+{variant}"));
+    (format!("vm-{kernel}:{short}{variant}"), Program::Xtask(args))
 }
 
 /// Compares the file with what cargo knows: every test of guard-tests and every package's unit tests have a leg.
