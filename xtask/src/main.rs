@@ -11,6 +11,7 @@ mod ebpf;
 #[expect(dead_code, unreachable_pub, reason = "the tests use the rest of it")]
 mod fixtures;
 mod licences;
+mod mutants;
 mod setup;
 mod test;
 mod tidy;
@@ -40,6 +41,8 @@ enum Task {
     Ebpf(ebpf::Args),
     /// Licences, sources and reasons of the dependencies
     Licences,
+    /// Take away each line that protects; a named test must turn red
+    Mutants(mutants::Args),
     /// Run every leg of the tests, on this machine and in virtual machines
     Test(test::Args),
     /// Conventions the compiler does not check
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run().map(|()| ExitCode::SUCCESS),
         Task::Demo => demo::run().map(|()| ExitCode::SUCCESS),
         Task::Ebpf(args) => ebpf::run(&args).map(|()| ExitCode::SUCCESS),
+        Task::Mutants(args) => mutants::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Test(args) => test::run(&args),
         Task::Vm(args) => vm::main(&args),
     };

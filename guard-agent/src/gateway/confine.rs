@@ -28,7 +28,10 @@ fn step(name: &'static str, work: impl FnOnce() -> io::Result<()>) -> Result<(),
 /// network and programs. What it holds open is all it will ever have.
 pub fn confine(id: u32) -> Result<(), Refusal> {
     step("gateway.bounding-set", process::drop_bounding_set)?;
-    step("gateway.ids", || process::set_ids(id, id, &[]))?;
+    step("gateway.ids", || {
+        process::set_ids(id, id, &[])?;
+        process::clear_capabilities()
+    })?;
     step("gateway.no-new-privileges", process::no_new_privileges)?;
     step("gateway.dumpable", process::not_dumpable)?;
     step("gateway.landlock", || {

@@ -82,18 +82,7 @@ pub(super) fn apply(
     step("init.ids", "", || {
         process::set_ids(setup.ids.uid, setup.ids.gid, &setup.ids.groups)
     })?;
-    step("init.capabilities", "", || {
-        use caps::{CapSet, clear};
-        for set in [
-            CapSet::Ambient,
-            CapSet::Effective,
-            CapSet::Permitted,
-            CapSet::Inheritable,
-        ] {
-            clear(None, set).map_err(io::Error::other)?;
-        }
-        Ok(())
-    })?;
+    step("init.capabilities", "", process::clear_capabilities)?;
     step("init.no-new-privileges", "", process::no_new_privileges)?;
     step("init.dumpable", "", process::not_dumpable)?;
     // After the uid change, which clears it. A parent that died before is seen by the closed channel.
