@@ -3,8 +3,10 @@
 #![expect(clippy::print_stdout, reason = "what a task finds out is its output")]
 
 mod apt;
+mod bench;
 mod cargo;
 mod ci;
+mod containment;
 mod demo;
 mod ebpf;
 #[path = "../../tests/src/fixtures.rs"]
@@ -12,6 +14,7 @@ mod ebpf;
 mod fixtures;
 mod licences;
 mod mutants;
+mod page;
 mod setup;
 mod test;
 mod tidy;
@@ -33,8 +36,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    /// What the agent costs, each figure beside its peer
+    Bench(bench::Args),
     /// Everything a change has to keep besides the tests
     Ci(ci::Args),
+    /// The page of every attempt and what refused it, from runs on every leg
+    Containment(containment::Args),
     /// The main job with a real client and real servers, and a hostile one; every claim checked
     Demo,
     /// Rebuild the eBPF object, or prove that the committed one is current
@@ -53,7 +60,9 @@ enum Task {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
+        Task::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Ci(args) => ci::run(&args).map(|()| ExitCode::SUCCESS),
+        Task::Containment(args) => containment::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Licences => licences::run().map(|()| ExitCode::SUCCESS),
         Task::Tidy => tidy::run().map(|()| ExitCode::SUCCESS),
         Task::Demo => demo::run().map(|()| ExitCode::SUCCESS),

@@ -31,7 +31,10 @@ fn what_no_root_may_be() -> Result<()> {
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o700))?;
     let cases = [
         (vec![root(Path::new("/run"), "r")?], "always the sandbox's own"),
-        (vec![root(&outer, "rw")?, root(&outer.join("inner"), "r")?], "inner"),
+        (
+            vec![root(&outer, "rw")?, root(&outer.join("inner"), "r")?],
+            "inner",
+        ),
         // Root can open it, the child's user cannot.
         (vec![root(&closed, "r")?], "closed"),
         (vec![root(&stage.bench.audit(), "r")?], "audit"),
@@ -76,7 +79,14 @@ fn another_uid_is_not_heard() -> Result<()> {
             .with_context(|| format!("`{text}` {}", String::from_utf8_lossy(&done.stderr)))
     };
     ensure!(answer(&["env"])? > 0, "root is not answered");
-    let other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    let other = [
+        "setpriv",
+        "--reuid",
+        "65534",
+        "--regid",
+        "65534",
+        "--clear-groups",
+    ];
     ensure!(answer(&other)? == 0, "uid 65534 is answered");
     Ok(())
 }
@@ -84,7 +94,14 @@ fn another_uid_is_not_heard() -> Result<()> {
 /// Groups and inheritable capabilities, which some service managers and containers leave to what they start.
 #[test]
 fn what_the_starter_has_reaches_nobody() -> Result<()> {
-    let starter = ["setpriv", "--groups", "4,27", "--inh-caps", "+net_raw,+chown", "--"];
+    let starter = [
+        "setpriv",
+        "--groups",
+        "4,27",
+        "--inh-caps",
+        "+net_raw,+chown",
+        "--",
+    ];
     let stage = stage_around("starter", &starter)?;
     for (pid, who) in [
         (stage.cast.gateway, "gateway"),

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-const OFTEN: Duration = Duration::from_millis(10);
+const OFTEN: Duration = Duration::from_millis(25);
 
 /// Notes the cgroups in which programs built in one place are seen.
 pub(super) struct Watch {
@@ -39,7 +39,11 @@ impl Watch {
                 }
             })
         };
-        Self { seen, over, thread: Some(thread) }
+        Self {
+            seen,
+            over,
+            thread: Some(thread),
+        }
     }
 
     /// Ends what lives in them and removes them. Returns those that stayed.
@@ -67,7 +71,11 @@ fn cgroups(place: &Path) -> Vec<PathBuf> {
     processes
         .filter(|entry| fs::read_link(entry.path().join("exe")).is_ok_and(|exe| exe.starts_with(place)))
         .filter_map(|entry| fs::read_to_string(entry.path().join("cgroup")).ok())
-        .filter_map(|text| text.lines().find_map(|line| line.strip_prefix("0::")).map(PathBuf::from))
+        .filter_map(|text| {
+            text.lines()
+                .find_map(|line| line.strip_prefix("0::"))
+                .map(PathBuf::from)
+        })
         .filter(|path| path.to_string_lossy().contains("/guard-agent-"))
         .collect()
 }

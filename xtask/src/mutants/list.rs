@@ -85,14 +85,26 @@ fn parse(text: &str) -> Result<Vec<Mutant>> {
     let file: File = toml::from_str(text).context("parse")?;
     let mut names = BTreeSet::new();
     for mutant in &file.mutant {
-        ensure!(names.insert(&mutant.name), "two mutants are called `{}`", mutant.name);
+        ensure!(
+            names.insert(&mutant.name),
+            "two mutants are called `{}`",
+            mutant.name
+        );
         ensure!(
             !mutant.leg().is_empty() && !mutant.test().trim().is_empty(),
             "mutant `{}`: `test` is a leg and the name of a test, as in `host:escape private::tcp4`",
             mutant.name
         );
-        ensure!(!mutant.find.trim().is_empty(), "mutant `{}` finds nothing", mutant.name);
-        ensure!(!mutant.why.trim().is_empty(), "mutant `{}` has no reason", mutant.name);
+        ensure!(
+            !mutant.find.trim().is_empty(),
+            "mutant `{}` finds nothing",
+            mutant.name
+        );
+        ensure!(
+            !mutant.why.trim().is_empty(),
+            "mutant `{}` has no reason",
+            mutant.name
+        );
     }
     Ok(file.mutant)
 }

@@ -6,9 +6,9 @@ mod run;
 mod tree;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     time::Instant,
 };
 
@@ -52,6 +52,15 @@ pub(crate) fn check(root: &Path) -> Result<()> {
         .try_for_each(|mutant| list::leg_of(mutant, &legs).map(drop))
 }
 
+/// What `cargo xtask ci` runs.
+pub(crate) fn sample() -> Result<()> {
+    run(&Args {
+        sample: true,
+        list: false,
+        names: Vec::new(),
+    })
+}
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = crate::workspace();
     let all = list::load(&root)?;
@@ -69,7 +78,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let start = Instant::now();
     println!("[mutants] copying the checkout to `target/mutants/tree`");
     let scratch = Scratch::sync(&root)?;
-    let stage = Stage { scratch, legs, fixtures };
+    let mut stage = Stage {
+        scratch,
+        legs,
+        fixtures,
+        programs: BTreeMap::new(),
+    };
     stage.all_green(&chosen)?;
     let mut rows = Vec::new();
     for (index, mutant) in chosen.iter().enumerate() {
@@ -104,33 +118,49 @@ fn choose<'a>(all: &'a [Mutant], args: &Args) -> Result<Vec<&'a Mutant>> {
         .collect())
 }
 
+/// Legs that gather everything before they judge: all of their tests cost what one does.
+const WHOLE: [&str; 2] = ["host:escape", "host:positive"];
+
 struct Stage {
     scratch: Scratch,
     legs: Vec<Leg>,
-    fixtures: std::path::PathBuf,
+    fixtures: PathBuf,
+    /// Test programs of the tree as it is.
+    programs: BTreeMap<String, PathBuf>,
 }
 
 impl Stage {
     /// A test that is red already proves nothing.
-    fn all_green(&self, chosen: &[&Mutant]) -> Result<()> {
+    fn all_green(&mut self, chosen: &[&Mutant]) -> Result<()> {
         // In the order of their legs: each is built once.
-        let tests: BTreeSet<(&str, &str)> = chosen.iter().map(|mutant| (mutant.leg(), mutant.test())).collect();
-        println!("[mutants] {} tests on the tree as it is", tests.len());
+        let mut legs: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for mutant in chosen {
+            legs.entry(mutant.leg()).or_default().insert(mutant.test());
+        }
+        let count: usize = legs.values().map(BTreeSet::len).sum();
+        println!("[mutants] {count} tests on the tree as it is");
         let start = Instant::now();
-        let mut built = "";
-        let mut red = Vec::new();
-        for (leg_name, test) in tests {
-            let leg = self.leg(leg_name)?;
-            if built != leg_name {
-                run::build(&self.scratch, leg).with_context(|| format!("build `{leg_name}`"))?;
-                built = leg_name;
+        let (mut red, mut built) = (Vec::new(), BTreeMap::new());
+        for (name, tests) in legs {
+            let leg = self.leg(name)?;
+            let program = run::build(&self.scratch, leg).with_context(|| format!("build `{name}`"))?;
+            if let Some(program) = program.filter(|_| run::from_outside(leg)) {
+                built.insert(name.to_owned(), program);
             }
-            match run::test(&self.scratch, leg, test, &self.fixtures) {
-                Ok(Verdict::Passed) => {}
-                Ok(Verdict::Failed(said)) => red.push(format!("`{leg_name} {test}` fails:\n{said}")),
-                Err(error) => red.push(format!("`{leg_name} {test}`: {error:#}")),
+            if WHOLE.contains(&name) {
+                let failed = run::whole(&self.scratch, leg, &tests, &self.fixtures)?;
+                red.extend(failed.into_iter().map(|test| format!("`{name} {test}`")));
+                continue;
+            }
+            for test in tests {
+                match run::test(&self.scratch, leg, test, None, &self.fixtures) {
+                    Ok(Verdict::Passed) => {}
+                    Ok(Verdict::Failed(said)) => red.push(format!("`{name} {test}` fails:\n{said}")),
+                    Err(error) => red.push(format!("`{name} {test}`: {error:#}")),
+                }
             }
         }
+        self.programs = built;
         ensure!(
             red.is_empty(),
             "without any change {} tests are not green:\n{}",
@@ -165,8 +195,13 @@ impl Stage {
     }
 
     fn turns_red(&self, mutant: &Mutant, leg: &Leg) -> Result<()> {
-        run::build(&self.scratch, leg).context("does not compile")?;
-        match run::test(&self.scratch, leg, mutant.test(), &self.fixtures)? {
+        let program = self.programs.get(&leg.name).map(PathBuf::as_path);
+        match program {
+            Some(_) => run::build_agent(&self.scratch, leg),
+            None => run::build(&self.scratch, leg).map(drop),
+        }
+        .context("does not compile")?;
+        match run::test(&self.scratch, leg, mutant.test(), program, &self.fixtures)? {
             Verdict::Passed => bail!("SURVIVED"),
             Verdict::Failed(said) => match &mutant.says {
                 Some(wanted) if !said.contains(wanted) => {
@@ -181,16 +216,25 @@ impl Stage {
 fn summary(rows: &[Row], seconds: f64) -> Result<()> {
     let width = |of: fn(&Row) -> &str| rows.iter().map(|row| of(row).len()).max().unwrap_or(0);
     let (name, test) = (width(|row| &row.name), width(|row| &row.test));
-    println!("\n{:<name$}  {:<test$}  {:<8} {:>7}", "mutant", "test", "", "seconds");
+    println!(
+        "\n{:<name$}  {:<test$}  {:<8} {:>7}",
+        "mutant", "test", "", "seconds"
+    );
     for row in rows {
         let verdict = row
             .failure
             .as_deref()
             .map_or("red", |why| why.lines().next().unwrap_or_default());
-        println!("{:<name$}  {:<test$}  {verdict:<8} {:>7.1}", row.name, row.test, row.seconds);
+        println!(
+            "{:<name$}  {:<test$}  {verdict:<8} {:>7.1}",
+            row.name, row.test, row.seconds
+        );
     }
     let red = rows.iter().filter(|row| row.failure.is_none()).count();
-    println!("{red} of {} mutants turned their test red, in {seconds:.0} s", rows.len());
+    println!(
+        "{red} of {} mutants turned their test red, in {seconds:.0} s",
+        rows.len()
+    );
     ensure!(!rows.is_empty(), "no mutant was chosen");
     ensure!(red == rows.len(), "{} mutants did not", rows.len() - red);
     Ok(())

@@ -44,7 +44,8 @@ impl Scratch {
             let entry = entry.context("list the scratch copy")?;
             let name = entry.path().strip_prefix(&self.path).unwrap_or(entry.path());
             if !entry.file_type().is_dir() && !files.contains(&*name.to_string_lossy()) {
-                fs::remove_file(entry.path()).with_context(|| format!("remove `{}`", entry.path().display()))?;
+                fs::remove_file(entry.path())
+                    .with_context(|| format!("remove `{}`", entry.path().display()))?;
             }
         }
         Ok(())
@@ -61,7 +62,8 @@ impl Scratch {
         for profile in [host.clone(), Path::new(cargo::PLATFORM).join(host)] {
             for part in [".fingerprint", "build", "deps"] {
                 let place = profile.join(part);
-                seed(&from.join(&place), &target.join(&place)).with_context(|| format!("copy `{}`", place.display()))?;
+                seed(&from.join(&place), &target.join(&place))
+                    .with_context(|| format!("copy `{}`", place.display()))?;
             }
         }
         fs::create_dir_all(&target).with_context(|| format!("create `{}`", target.display()))?;
