@@ -13,6 +13,7 @@ pub mod picture;
 pub mod programs;
 pub mod records;
 pub mod refused;
+pub mod report;
 pub mod require;
 pub mod suite;
 pub mod tier;
