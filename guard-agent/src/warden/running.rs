@@ -245,7 +245,9 @@ impl Running {
         }
         if let Err(error) = self.cgroup.freeze() {
             tracing::error!(session = self.session, %error, "cannot freeze the sandbox");
-            return Err(End::killed("warden: it went over its budget and cannot be frozen"));
+            return Err(End::killed(
+                "warden: it went over its budget and cannot be frozen",
+            ));
         }
         self.quarantined = Some(Instant::now());
         tracing::warn!(session = self.session, "quarantined");
@@ -254,17 +256,16 @@ impl Running {
             self.write(trail, vec![Body::Gap(gap)]).await?;
         }
         let why = "what it was refused exceeds the budget of its records, and its policy says `over_budget = \"quarantine\"`";
-        // A gateway that is gone is seen by the loop.
-        let _ = link.send(&FromWarden::Quarantined(why.to_owned()), &[]).await;
+        let message = FromWarden::Quarantined { why: why.to_owned() };
+        if let Err(error) = link.send(&message, &[]).await {
+            // A gateway that is gone is seen by the loop.
+            tracing::warn!(session = self.session, error = %chain(&error), "cannot tell of the quarantine");
+        }
         Ok(())
     }
 
     /// Everything dead, counted, recorded, removed.
-    pub(super) async fn finish(
-        mut self,
-        trail: &AuditHandle,
-        mut end: End,
-    ) -> (Exited, Told) {
+    pub(super) async fn finish(mut self, trail: &AuditHandle, mut end: End) -> (Exited, Told) {
         self.die().await;
         let counters = self.cgroup.counters();
         if out_of_memory(&counters) && end.code.is_none() {
