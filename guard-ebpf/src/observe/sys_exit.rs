@@ -144,36 +144,32 @@ fn fill(record: *mut CallRecord, call: &Call, spec: &CallSpec, errno: u64, resul
     }
 }
 
-/// Copies a socket address. It may end with its page, so shorter ones are tried, too.
+/// Copies a socket address, as much of it as the caller says there is.
 ///
 /// # Safety
 /// `into` must be valid for [`ADDRESS_BYTES`] bytes and belong to nobody else.
 #[inline(always)]
 unsafe fn address(into: *mut u8, from: u64, length: u64) -> Copied {
-    /// `sizeof(struct sockaddr_in6)` and `sizeof(struct sockaddr_in)`.
-    const IN6: usize = 28;
-    const IN4: usize = 16;
-    let length = length & 0xffff_ffff;
-    if from == 0 || length == 0 {
+    // The kernel takes an `int`.
+    let given = length & 0xffff_ffff;
+    if from == 0 || given == 0 {
         return NOTHING;
     }
-    let at = from as *const c_void;
-    // SAFETY: the destination has room for each of these (the caller's promise); the helper checks the source.
-    let read = unsafe {
-        if bpf_probe_read_user(into.cast(), ADDRESS_BYTES as u32, at) == 0 {
-            ADDRESS_BYTES as u64
-        } else if bpf_probe_read_user(into.cast(), IN6 as u32, at) == 0 {
-            IN6 as u64
-        } else if bpf_probe_read_user(into.cast(), IN4 as u32, at) == 0 {
-            IN4 as u64
-        } else {
-            0
-        }
+    let kept = if given > ADDRESS_BYTES as u64 {
+        ADDRESS_BYTES as u64
+    } else {
+        given
     };
-    let kept = if length < read { length } else { read };
-    let unreadable = if kept == 0 { PATH_UNREADABLE } else { 0 };
+    // SAFETY: the destination has room for as much (the caller's promise); the helper checks the source.
+    let failed = unsafe { bpf_probe_read_user(into.cast(), kept as u32, from as *const c_void) };
+    if failed != 0 {
+        return Copied {
+            length: 0,
+            flags: ADDRESS_GIVEN | PATH_UNREADABLE,
+        };
+    }
     Copied {
         length: kept as u16,
-        flags: ADDRESS_GIVEN | unreadable,
+        flags: ADDRESS_GIVEN,
     }
 }
