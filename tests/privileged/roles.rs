@@ -19,7 +19,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use guard_agent::{
     link::{
         channel::{Channel, ChannelError},
-        message::{FromWarden, LaunchRequest, Limits, ToWarden, User, VERSION, View},
+        message::{FromWarden, LaunchRequest, Limits, OverBudget, ToWarden, User, VERSION, View},
     },
     runtime::{Runtime, RuntimeKind},
 };
@@ -351,6 +351,8 @@ fn request(bench: &Bench, user: User) -> LaunchRequest {
         allow_unenforced: false,
         audit: bench.audit().into(),
         policy_hash: "sha256:0".into(),
+        observe: true,
+        over_budget: OverBudget::Count,
     }
 }
 

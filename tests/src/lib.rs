@@ -1,5 +1,6 @@
 //! Test harness: starts the real agent, reads its records, cleans up after itself.
 
+pub mod acting;
 pub mod agent;
 mod bystander;
 pub mod control;

@@ -130,6 +130,7 @@ pub const LAUNCH: &[&str] = &[
     "init.seccomp",
     "launch.verify",
     "launch.register#2",
+    "launch.observe",
     "launch.record",
     "launch.release",
     "init.fork",
