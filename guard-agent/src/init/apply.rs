@@ -182,9 +182,7 @@ fn options(setup: &Setup, confinement: &Confinement) -> seccomp::Options {
         inet_sockets: setup.inet_sockets,
         unix_sockets: setup.unix_sockets,
         memfd_noexec_sysctl: confinement.memfd_noexec,
-        private_ipc: namespaces,
-        own_processes: namespaces,
-        read_only_outside: namespaces,
+        namespaces,
         truncation_judged: namespaces || landlock >= 3,
     }
 }

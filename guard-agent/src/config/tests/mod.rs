@@ -44,11 +44,12 @@ impl Case {
             directory: base.join("cwd"),
             uid: 1000,
             gid: 1000,
-            groups: vec![1000, 0, 44],
+            groups: vec![1000, 44],
             sudo_uid: None,
             sudo_gid: None,
             home: Some(base.join("home/ann")),
             xdg_state_home: None,
+            xdg_runtime_dir: None,
             accounts: Accounts {
                 passwd: base.join("passwd"),
                 group: base.join("group"),
