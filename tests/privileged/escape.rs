@@ -153,6 +153,7 @@ impl Evidence {
             (Ok(()), Some(why)) => (Verdict::ByDesign, why.to_owned(), control),
             (Err(error), _) => (Verdict::Failed, format!("{error:#}"), control),
         }
+    }
 
     fn through(&self, view: &str, probe: &str) -> Option<&str> {
         self.leg.as_ref()?.residual(view, probe)

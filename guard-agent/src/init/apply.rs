@@ -187,9 +187,7 @@ pub(crate) fn filter_options(
         inet_sockets,
         unix_sockets,
         memfd_noexec_sysctl,
-        private_ipc: namespaces,
-        own_processes: namespaces,
-        read_only_outside: namespaces,
+        namespaces,
         truncation_judged: namespaces || landlock >= 3,
     }
 }
