@@ -2,7 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{config::rights::Rights, link::message::View, octets::Octets, runtime::Link};
+use crate::{
+    config::rights::Rights,
+    link::message::View,
+    octets::Octets,
+    runtime::{Culprit, Link},
+};
 
 /// One detached mount tree, in the order of the descriptors that follow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,9 +76,7 @@ pub enum FromInit {
     },
     Started,
     /// The program could not be executed.
-    NotExecuted {
-        errno: i32,
-    },
+    NotExecuted(Culprit),
     Exited {
         code: Option<i32>,
         signal: Option<i32>,

@@ -27,6 +27,7 @@ use crate::{
     fault,
     link::channel::{Channel, ChannelError},
     octets::Octets,
+    runtime::Culprit,
     sys::{
         clone::{Forked, fork},
         exec, process, signals,
@@ -49,7 +50,10 @@ pub(super) fn run(channel: &Channel, setup: &Setup, pipes: Pipes) -> Result<(), 
         Started::Unprepared(error) => return Err(StepError::new("init.exec", "", error)),
         Started::NotExecuted(errno) => {
             channel
-                .send(&FromInit::NotExecuted { errno }, &[])
+                .send(
+                    &FromInit::NotExecuted(Culprit::find(setup.program.as_path(), errno)),
+                    &[],
+                )
                 .map_err(|error| failed(crate::refusal::chain(&error)))?;
             return Ok(());
         }

@@ -8,6 +8,7 @@ pub mod launch;
 mod launcher;
 pub mod reaper;
 pub mod registry;
+mod refused;
 mod running;
 mod serve;
 mod session;

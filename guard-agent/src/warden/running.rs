@@ -18,6 +18,7 @@ use super::{
     ending::{End, Told, out_of_memory, record_end, record_gateway_death, resource_use},
     kernel::NetEvent,
     launch::{Parked, report, step_failed},
+    refused::Refused,
     serve::Warden,
     session::{TIER, dynamic_uid},
     trails::write,
@@ -32,7 +33,9 @@ use crate::{
         channel::ChannelError,
         message::{Exited, FromWarden, LaunchRequest, Launched, ToWarden},
     },
+    octets::Octets,
     refusal::{Refusal, chain},
+    runtime::Culprit,
     sys,
 };
 
@@ -60,6 +63,9 @@ pub(super) struct Running {
     pub(super) notifications: AsyncFd<Listener>,
     pub(super) events: mpsc::Receiver<NetEvent>,
     pub(super) denials: Denials,
+    pub(super) refused: Refused,
+    /// What the gateway says was the end of the server's stderr.
+    pub(super) last_words: Option<Octets>,
     /// Our ends of the child's pipes until the gateway has them.
     pub(super) pipes: Option<[OwnedFd; 3]>,
 }
@@ -93,6 +99,8 @@ impl Running {
             init,
             notifications,
             denials: Denials::new(session, &request.server),
+            refused: Refused::default(),
+            last_words: None,
             pipes: Some(parked.pipes),
         })
     }
@@ -111,7 +119,7 @@ impl Running {
             .map_err(|error| failed(&error))?;
         match answer.0 {
             FromInit::Started => Ok(()),
-            FromInit::NotExecuted { errno } => Err(not_executed(&self.server, errno)),
+            FromInit::NotExecuted(culprit) => Err(not_executed(&self.server, &culprit)),
             FromInit::Failed { step, error } => Err(step_failed(&step, error)),
             other => Err(step_failed(
                 "launch.release",
@@ -200,6 +208,7 @@ impl Running {
                 },
             };
             for record in records {
+                self.refused.note(&record);
                 if let Err(error) = write(trail, record).await {
                     // What cannot be recorded is not allowed to go on.
                     tracing::error!(session = self.session, error = %chain(&error), "cannot write a record");
@@ -240,18 +249,29 @@ impl Running {
         if let Err(error) = self.remove().await {
             tracing::error!(session = self.session, %error, "cannot remove the cgroup");
         }
-        records.push(end.record(
+        records.iter().for_each(|record| self.refused.note(record));
+        let mut exit = end.record(
             &self.session,
             &self.server,
             self.started.elapsed(),
             Some(resource_use(&counters)),
-        ));
+        );
+        if let Body::Exit(exit) = &mut exit {
+            exit.stderr_tail = self.last_words.take();
+        }
+        records.push(exit);
         let told = record_end(trail, records, &self.session, 0).await;
+        let refused = if end.failed() {
+            self.refused.told().await
+        } else {
+            Vec::new()
+        };
         (
             Exited {
                 reason: end.reason.to_owned(),
                 code: end.code,
                 signal: end.signal,
+                refused,
             },
             told,
         )
@@ -300,12 +320,11 @@ impl Parked {
     }
 }
 
-pub(super) fn not_executed(server: &str, errno: i32) -> Refusal {
-    let error = io::Error::from_raw_os_error(errno);
+fn not_executed(server: &str, culprit: &Culprit) -> Refusal {
     Refusal::usage(
         format!("cannot execute the command of `{server}` in its sandbox"),
-        error.to_string(),
-        "check that its interpreter and libraries are among the roots, or choose another `--runtime`",
+        culprit.why(),
+        culprit.hint(),
     )
 }
 
