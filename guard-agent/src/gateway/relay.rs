@@ -55,6 +55,8 @@ enum Event {
     /// The server closed its stdout and everything it wrote was delivered.
     ServerClosed,
     Signal(Signal),
+    /// The sandbox is frozen, and why.
+    Quarantined(String),
     Exited(Exited),
     /// The warden is gone; the reaper ends the sandbox.
     WardenGone,
@@ -299,6 +301,9 @@ fn read_link(
                 let _ = events.send(Event::Exited(exited));
                 return;
             }
+            Ok((FromWarden::Quarantined(why), _)) => {
+                let _ = events.send(Event::Quarantined(why));
+            }
             Ok(_) => {}
             Err(_) => {
                 let _ = events.send(Event::WardenGone);
@@ -321,6 +326,8 @@ struct Outcome {
     signal: Option<Signal>,
     /// Whether we told the server to end, beyond closing its stdin.
     ended: bool,
+    /// Frozen: it cannot answer, nor end by itself.
+    quarantined: bool,
 }
 
 struct Session<'a> {
@@ -366,6 +373,10 @@ impl Session<'_> {
                 }
                 Ok(Event::WardenGone) | Err(RecvTimeoutError::Disconnected) => return outcome,
                 Ok(Event::ServerClosed) => {}
+                Ok(Event::Quarantined(why)) => {
+                    outcome.quarantined = true;
+                    last_words(&quarantined(self.name, &why));
+                }
                 Ok(event @ (Event::ClientClosed | Event::ClientGone | Event::Signal(_))) => {
                     outcome.client_gone |= matches!(event, Event::ClientGone);
                     if let Event::Signal(signal) = event {
@@ -400,7 +411,7 @@ impl Session<'_> {
     /// The next rung, when its time has come.
     fn climb(&self, rung: Rung, asked_at: Instant, outcome: &Outcome) -> Rung {
         let since = asked_at.elapsed();
-        let urgent = outcome.signal.is_some() || outcome.client_gone;
+        let urgent = outcome.signal.is_some() || outcome.client_gone || outcome.quarantined;
         let (terminate, kill) = if urgent {
             (ladder::URGENT_TERMINATE, ladder::URGENT_KILL)
         } else {
@@ -430,6 +441,15 @@ impl Session<'_> {
     }
 }
 
+/// Said while the client still waits: its server will not answer any more.
+fn quarantined(name: &str, why: &str) -> String {
+    format!(
+        "[{name}] quarantined: {why}\n\
+         [{name}]   nothing of it runs any more; it is killed when the client closes the connection\n\
+         [{name}]   see what it tried with `guard-agent audit tail`, then close the connection or start the server anew\n"
+    )
+}
+
 /// The last words on stderr, and the exit status.
 fn conclude(about: &About<'_>, outcome: &Outcome, activity: &Activity, tail: &stderr::Tail) -> ExitStatus {
     let server = about.name;
@@ -440,6 +460,9 @@ fn conclude(about: &About<'_>, outcome: &Outcome, activity: &Activity, tail: &st
         return ExitStatus::Internal;
     };
     // An end that was asked for is no failure. A server that fails by itself is one, also after its input ended.
+    if outcome.quarantined {
+        return ExitStatus::Failed;
+    }
     let wanted = outcome.ended || outcome.client_gone || outcome.signal.is_some();
     if wanted || (exited.reason == "exited" && exited.code == Some(0)) {
         return ExitStatus::Ok;

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Both sides must speak the same one.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Which host tree a sandbox sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -20,6 +20,17 @@ pub enum View {
     Private,
     /// The host's tree, read-only; Landlock decides what of it opens.
     Host,
+}
+
+/// What is done when the denials of a sandbox exceed the budget of their records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OverBudget {
+    /// They are counted.
+    #[default]
+    Count,
+    /// The sandbox is frozen, too.
+    Quarantine,
 }
 
 /// A group of rights that layers enforce.
@@ -97,6 +108,8 @@ pub struct LaunchRequest {
     pub free_names: Vec<String>,
     pub user: User,
     pub view: View,
+    /// Whether somebody asked for that view: then there is no other.
+    pub view_asked: bool,
     pub limits: Limits,
     /// Facets that must be enforced, else no launch.
     pub require: Vec<Facet>,
@@ -106,6 +119,9 @@ pub struct LaunchRequest {
     pub audit: Octets,
     /// `sha256:` of the policy file's bytes, or of the resolved command line.
     pub policy_hash: String,
+    /// Whether calls on files, programs and processes are observed.
+    pub observe: bool,
+    pub over_budget: OverBudget,
 }
 
 /// Gateway (or `run`) → warden. One message a datagram.
@@ -135,12 +151,16 @@ pub enum FromWarden {
     Welcome {
         link: u32,
         build: String,
+        /// Device and inode of the warden's mount namespace.
+        files: (u64, u64),
     },
     Refused(Refusal),
     /// The child runs. With it come three descriptors: its stdin (write), stdout and stderr (read).
     Launched(Launched),
     /// The sandbox is dead; its end is about to be recorded.
     Ending,
+    /// The sandbox is frozen: nothing in it runs any more until it is killed. Why, in words for the operator.
+    Quarantined(String),
     Exited(Exited),
 }
 
@@ -150,8 +170,12 @@ pub struct Launched {
     pub tier: String,
     /// What is not enforced, a line each, to be shown to the operator.
     pub not_enforced: Vec<String>,
-    /// The uid (and gid) the gateway must take before it reads a byte of the client.
-    pub gateway_uid: u32,
+    /// Why files, programs and processes are not observed, when they are not.
+    pub not_observed: Option<String>,
+    /// What else the operator should know, a line each.
+    pub notes: Vec<String>,
+    /// The uid (and gid) the gateway must take before it reads a byte of the client; without root it has none.
+    pub gateway_uid: Option<u32>,
 }
 
 /// How the child ended.

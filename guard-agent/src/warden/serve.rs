@@ -11,15 +11,21 @@ use std::{
 };
 
 use tokio::{
-    io::{Interest, unix::AsyncFd},
-    sync::{Notify, mpsc, watch},
+    io::{
+        Interest,
+        unix::{AsyncFd, AsyncFdReadyGuard},
+    },
+    sync::{Notify, watch},
     task::LocalSet,
     time::{Instant, sleep_until, timeout},
 };
 
+use guard_common::abi::SLOT_UNKNOWN;
+
 use super::{
-    cgroup::Parent,
-    kernel::{Events, NetEvent, Programs},
+    events::Desk,
+    hold::Parent,
+    kernel::{Event, Events, Programs},
     launch::{Context, report::KernelFacts},
     launcher::Launcher,
     session, start, state,
@@ -27,6 +33,7 @@ use super::{
 };
 use crate::{
     audit::{Body, Gap, GapKind},
+    confine::notify::Notification,
     exit::ExitStatus,
     fault,
     link::{
@@ -44,9 +51,6 @@ const HELLO_LIMIT: Duration = Duration::from_secs(10);
 /// A launch holds two descriptors a mount, a session about ten.
 const MOST_FILES: u64 = 1 << 16;
 
-/// Events waiting for one session; what does not fit is counted.
-const SESSION_QUEUE: usize = 4096;
-
 #[derive(Debug, Clone)]
 pub struct Args {
     pub state: PathBuf,
@@ -60,11 +64,12 @@ pub(super) struct Warden {
     pub(super) facts: KernelFacts,
     pub(super) launcher: Launcher,
     pub(super) trails: Trails,
-    routes: RefCell<HashMap<u64, mpsc::Sender<NetEvent>>>,
-    /// Events that came for a session whose queue was full.
-    overflow: RefCell<HashMap<u64, u64>>,
-    programs: RefCell<Programs>,
-    events: RefCell<Events>,
+    routes: RefCell<HashMap<u64, Rc<Desk>>>,
+    /// Events of no live sandbox.
+    strays: Cell<u64>,
+    /// None without privilege.
+    programs: Option<RefCell<Programs>>,
+    events: Option<RefCell<Events>>,
     lost_reported: Cell<u64>,
     pub(super) stop: watch::Receiver<Option<&'static str>>,
     busy: Cell<usize>,
@@ -126,6 +131,8 @@ fn stand_alone() -> io::Result<()> {
     let _ = nix::unistd::setsid();
     // Descriptors the starter inherited from its client: whoever waits for their end would wait for ours.
     sys::process::close_from(3)?;
+    // Where it has its servers' uid: none of them reads it, whatever else fails.
+    sys::process::not_dumpable()?;
     nix::sys::signal::SigSet::empty().thread_set_mask()?;
     lift_limits()?;
     // Directories of the views must be passable for the server's user, whatever the starter's mask is.
@@ -142,7 +149,13 @@ fn lift_limits() -> io::Result<()> {
         (Resource::RLIMIT_AS, 'v'),
         (Resource::RLIMIT_DATA, 'd'),
     ] {
-        if getrlimit(limit)? != (RLIM_INFINITY, RLIM_INFINITY)
+        let (soft, most) = getrlimit(limit)?;
+        if !nix::unistd::geteuid().is_root() {
+            // It serves this user alone, who may have set them for all of theirs.
+            setrlimit(limit, most, most)?;
+            continue;
+        }
+        if (soft, most) != (RLIM_INFINITY, RLIM_INFINITY)
             && setrlimit(limit, RLIM_INFINITY, RLIM_INFINITY).is_err()
         {
             return Err(io::Error::other(format!(
@@ -175,19 +188,24 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
         lock,
     } = started;
     let (stop, stopped) = watch::channel(None);
-    let events = programs
-        .take_events()
-        .ok_or_else(|| io::Error::other("the ring is taken"))?;
-    let ring = sys::ready::watch(programs.ring_fd()?, Interest::READABLE)?;
+    let (mut events, mut ring) = (None, None);
+    if let Some(programs) = &mut programs {
+        events = Some(
+            programs
+                .take_events()
+                .ok_or_else(|| io::Error::other("the ring is taken"))?,
+        );
+        ring = Some(sys::ready::watch(programs.ring_fd()?, Interest::READABLE)?);
+    }
     let warden = Rc::new(Warden {
         launcher: Launcher::start(context.clone())?,
         context,
         facts,
         trails: Trails::default(),
         routes: RefCell::default(),
-        overflow: RefCell::default(),
-        programs: RefCell::new(programs),
-        events: RefCell::new(events),
+        strays: Cell::new(0),
+        programs: programs.map(RefCell::new),
+        events: events.map(RefCell::new),
         lost_reported: Cell::new(0),
         stop: stopped,
         busy: Cell::new(0),
@@ -213,7 +231,7 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
                     Err(error) => tracing::warn!(%error, "cannot accept a connection"),
                 }
             }
-            ready = ring.readable() => {
+            ready = readable(ring.as_ref()) => {
                 let mut ready = ready?;
                 if warden.drain_events().await {
                     // As fast as it is read it is filled: others go first.
@@ -248,6 +266,14 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
     leave(&warden.context.parent, &reaper);
     drop(lock);
     Ok(())
+}
+
+/// Readiness of the kernel's ring, where there is one.
+async fn readable(ring: Option<&AsyncFd<OwnedFd>>) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
+    match ring {
+        Some(ring) => ring.readable().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// The cgroup first. The reaper is told to go only when there is nothing left for it: until then this process may
@@ -286,8 +312,8 @@ async fn connection(warden: Rc<Warden>, socket: OwnedFd) {
 }
 
 async fn converse(warden: &Rc<Warden>, socket: OwnedFd) -> Result<(), ChannelError> {
-    if !start::peer_is_root(&socket.as_fd()) {
-        tracing::warn!("refused a connection that is not root's");
+    if !start::peer_is_ours(&socket.as_fd()) {
+        tracing::warn!("refused a connection of another user");
         return Ok(());
     }
     let mut link = AsyncLink::new(socket).map_err(ChannelError::Receive)?;
@@ -306,6 +332,7 @@ async fn converse(warden: &Rc<Warden>, socket: OwnedFd) -> Result<(), ChannelErr
         &FromWarden::Welcome {
             link: VERSION,
             build: crate::BUILD.into(),
+            files: state::files().map_err(ChannelError::Receive)?,
         },
         &[],
     )
@@ -349,29 +376,95 @@ fn other_build(version: u32, build: &str) -> FromWarden {
     ))
 }
 
+/// What became of the events of one sandbox that were not delivered.
+pub(super) struct LostEvents {
+    pub(super) denied: u64,
+    pub(super) allowed: u64,
+    pub(super) unread: u64,
+}
+
 impl Warden {
-    /// Events of a sandbox go to the returned queue from now on.
-    pub(super) fn route(&self, cgroup: u64) -> mpsc::Receiver<NetEvent> {
-        let (sender, receiver) = mpsc::channel(SESSION_QUEUE);
-        self.routes.borrow_mut().insert(cgroup, sender);
-        receiver
+    /// Events of a sandbox go to this desk from now on.
+    pub(super) fn route(&self, cgroup: u64, desk: Rc<Desk>) {
+        self.routes.borrow_mut().insert(cgroup, desk);
     }
 
-    /// Ends the route; returns how many events its queue had no room for.
-    pub(super) fn unroute(&self, cgroup: u64) -> u64 {
+    pub(super) fn unroute(&self, cgroup: u64) {
         self.routes.borrow_mut().remove(&cgroup);
-        self.overflow.borrow_mut().remove(&cgroup).unwrap_or(0)
     }
 
-    /// Takes out of the ring what it held when this began, and says what it had no room for. `true`: there is more
-    /// by now. It ends even when sandboxes fill the ring as fast as it is emptied.
+    /// Another sandbox is observed; while none is, the host pays nothing.
+    pub(super) fn observe_start(&self) -> Result<(), String> {
+        let Some(programs) = &self.programs else {
+            return Err(
+                "without root no eBPF program can be loaded; what seccomp refuses is recorded all the same"
+                    .to_owned(),
+            );
+        };
+        let mut programs = programs.borrow_mut();
+        programs.observation()?;
+        programs.observe_start().map_err(|error| chain(&error))
+    }
+
+    pub(super) fn observe_stop(&self) {
+        if let Some(programs) = &self.programs {
+            programs.borrow_mut().observe_stop();
+        }
+    }
+
+    /// Counters of its own for a sandbox, where there are programs that count.
+    pub(super) fn open_slot(&self, cgroup: u64, observe: bool) -> Result<Option<u32>, String> {
+        let Some(programs) = &self.programs else {
+            return Ok(None);
+        };
+        let opened = programs.borrow().open_slot(cgroup, observe);
+        opened.map(Some).map_err(|error| chain(&error))
+    }
+
+    pub(super) fn close_slot(&self, cgroup: u64, slot: u32) {
+        let Some(programs) = &self.programs else { return };
+        if let Err(error) = programs.borrow().close_slot(cgroup, slot) {
+            tracing::error!(cgroup, slot, error = %chain(&error), "cannot close the slot of a sandbox");
+        }
+    }
+
+    /// A notification is about to be answered: the call's end is not reported again.
+    pub(super) fn answered(&self, notification: &Notification, errno: i32) {
+        let Some(programs) = &self.programs else { return };
+        let Ok(nr) = u32::try_from(notification.nr) else {
+            return;
+        };
+        if let Err(error) = programs.borrow().answered(notification.tid, nr, errno) {
+            tracing::error!(error = %chain(&error), "an answered call may be recorded twice");
+        }
+    }
+
+    /// The answer did not reach it.
+    pub(super) fn unanswered(&self, tid: u32) {
+        if let Some(programs) = &self.programs {
+            programs.borrow().unanswered(tid);
+        }
+    }
+
+    /// What was lost of a sandbox's events. Until its last task is gone and the ring was read, `unread` is what is on
+    /// its way.
+    pub(super) fn lost(&self, slot: u32) -> Option<LostEvents> {
+        let programs = self.programs.as_ref()?.borrow();
+        let counters = programs.slot_counters(slot).ok()?;
+        let consumed = programs.consumed(slot).ok()?;
+        Some(LostEvents {
+            denied: counters.lost,
+            allowed: counters.allowed_lost,
+            unread: (counters.reserved + counters.allowed_reserved)
+                .saturating_sub(consumed.records + consumed.allowed_records),
+        })
+    }
+
+    /// Takes out of the ring what it held when this began, and says what it had no room for and belongs to no
+    /// sandbox. `true`: there is more by now. It ends even when sandboxes fill the ring as fast as it is emptied.
     pub(super) async fn drain_events(&self) -> bool {
         let more = self.take_events();
-        let lost = self
-            .programs
-            .borrow()
-            .counters()
-            .map_or(0, |counters| counters.lost);
+        let lost = self.lost(SLOT_UNKNOWN).map_or(0, |lost| lost.denied);
         let news = lost.saturating_sub(self.lost_reported.get());
         if news > 0 {
             self.lost_reported.set(lost);
@@ -384,15 +477,20 @@ impl Warden {
 
     fn take_events(&self) -> bool {
         let routes = self.routes.borrow();
-        let mut events = self.events.borrow_mut();
-        let mut deliver = |event: NetEvent| match routes.get(&event.cgroup_id) {
-            Some(queue) => {
-                let cgroup = event.cgroup_id;
-                if queue.try_send(event).is_err() {
-                    *self.overflow.borrow_mut().entry(cgroup).or_default() += 1;
+        let Some(events) = &self.events else {
+            return false;
+        };
+        let mut events = events.borrow_mut();
+        let mut deliver = |event: Event| match routes.get(&event.cgroup_id()) {
+            Some(desk) => desk.event(event),
+            None => {
+                let strays = self.strays.get() + 1;
+                self.strays.set(strays);
+                // A socket that left its sandbox could be used as often as one likes.
+                if strays.is_power_of_two() {
+                    tracing::warn!(strays, ?event, "an event of no live sandbox");
                 }
             }
-            None => tracing::warn!(?event, "an event of no live sandbox"),
         };
         events.drain(&mut deliver).more
     }

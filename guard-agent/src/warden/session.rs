@@ -5,6 +5,7 @@ use std::{rc::Rc, time::Duration};
 
 use super::{
     ending::{End, Told, last_words, record_end, record_gateway_death},
+    events::Admission,
     launch::{Job, Parked, report, step_failed},
     registry,
     running::Running,
@@ -79,6 +80,7 @@ pub(super) async fn run(
             "name it from `/` on",
         ));
     }
+    let request = super::unprivileged::with_view(&warden.facts, request)?;
     let trail = warden.trails.acquire(&audit).await?;
     let result = with_trail(warden, link, request, &trail).await;
     Trails::release(warden, &audit).await;
@@ -102,6 +104,7 @@ async fn with_trail(
         audit: request.audit.clone(),
         started_us: jiff::Timestamp::now().as_microsecond(),
         launched: false,
+        init: None,
     };
     let registered = |entry: &registry::Entry| {
         fault::point("launch.register")
@@ -115,6 +118,7 @@ async fn with_trail(
         }
     };
     let ids = ids(&request.user)?;
+    super::unprivileged::same_ids(warden.context.ground, &ids)?;
     let job = Job {
         session: session.clone(),
         request: request.clone(),
@@ -128,6 +132,9 @@ async fn with_trail(
         }
     };
     entry.launched = true;
+    if parked.cgroup.cgroup().is_none() {
+        entry.init = crate::sys::family::stat(parked.pid).map(|stat| (parked.pid, stat.started));
+    }
     if let Err(refusal) = registered(&entry) {
         parked.abandon();
         unregister();
@@ -152,8 +159,18 @@ async fn live(
     trail: &AuditHandle,
 ) -> (Result<Exited, Refusal>, Told) {
     let facets = report::facets(&parked, &warden.facts);
-    let record = launch_record(warden, request, ids, &parked, session, &facets);
-    let allowed = report::require(request, &facets)
+    let admitted = fault::point("launch.observe")
+        .map_err(|error| error.to_string())
+        .and_then(|()| Admission::new(warden, session, request, &parked));
+    let admission = match admitted {
+        Ok(admission) => admission,
+        Err(why) => {
+            parked.abandon();
+            return (Err(step_failed("launch.observe", why)), Told::Everything);
+        }
+    };
+    let record = launch_record(warden, request, ids, &parked, session, &facets, &admission);
+    let allowed = report::require(request, warden.context.ground, &facets)
         .and_then(|()| fault::point("launch.record").map_err(|error| step_failed("launch.record", error)));
     if let Err(refusal) = allowed {
         parked.abandon();
@@ -172,7 +189,7 @@ async fn live(
         .await;
         return (Err(error.refusal()), told);
     }
-    let mut running = match Running::new(warden, parked, session, request) {
+    let mut running = match Running::new(warden, parked, admission, session, request) {
         Ok(running) => running,
         Err((error, parked)) => {
             parked.abandon();
@@ -193,7 +210,7 @@ async fn live(
                 ..End::default()
             },
         ),
-        Ok(()) => match running.hand_over(link, &facets).await {
+        Ok(()) => match running.hand_over(warden, link, &facets).await {
             Ok(()) => (true, running.watch(warden, link, trail).await),
             Err(refusal) => {
                 record_gateway_death(trail, session).await;
@@ -210,7 +227,7 @@ async fn live(
         let words = last_words(link).await;
         running.last_words = words.filter(|_| end.code != Some(0));
     }
-    let (exited, told) = running.finish(warden, trail, end).await;
+    let (exited, told) = running.finish(trail, end).await;
     let result = match started {
         Ok(()) if handed => Ok(exited),
         Ok(()) => Err(step_failed("launch.hand-over", "the gateway is gone")),
@@ -226,6 +243,7 @@ fn launch_record(
     parked: &Parked,
     session: &str,
     facets: &report::Facets,
+    admission: &Admission,
 ) -> Launch {
     let (name, dynamic) = match &request.user {
         User::Account { name, .. } => (Some(name.clone()), false),
@@ -241,7 +259,7 @@ fn launch_record(
             gid: ids.gid,
             dynamic,
         },
-        tier: TIER.to_owned(),
+        tier: warden.facts.tier().to_owned(),
         enforcement: facets.clone(),
         require: request.require.clone(),
         allow_unenforced: request.allow_unenforced,
@@ -252,12 +270,11 @@ fn launch_record(
         view: request.view,
         limits: (&request.limits).into(),
         resources: report::resources(&warden.facts, dynamic),
-        observation: "cgroup-bpf+seccomp".to_owned(),
+        observation: admission.observation().to_owned(),
+        observation_missing: admission.missing().map(str::to_owned),
+        over_budget: request.over_budget,
         kernel_release: warden.facts.release.clone(),
         landlock_abi: parked.confinement.landlock_abi,
         grants: u32::try_from(parked.grants).unwrap_or(u32::MAX),
     }
 }
-
-/// The tier this build gives: root, no BPF LSM.
-pub(super) const TIER: &str = "T2";
