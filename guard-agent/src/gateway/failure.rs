@@ -92,7 +92,7 @@ impl Rules {
         }
         Ok(match refused.exists.as_ref().map(Octets::as_path) {
             // Something that is to be made: in a directory that is there, or in one that must be made first.
-            Some(there) if there != path => {
+            Some(there) if refused.absent => {
                 let missing = path
                     .ancestors()
                     .take_while(|part| *part != there)
@@ -105,7 +105,8 @@ impl Rules {
                     format!("{rule} once that directory is made")
                 }
             }
-            _ => self.rule(server, path, refused.rights),
+            Some(there) => self.rule(server, there, refused.rights),
+            None => self.rule(server, path, refused.rights),
         })
     }
 
@@ -155,13 +156,15 @@ impl Failure<'_> {
         }
         let _ = write!(text, "\n  why: {}", self.how());
         if !self.answered {
-            let millis = self.lived.as_millis();
-            let _ = write!(
-                text,
-                " after {}.{} s, before it said a word",
-                millis / 1000,
-                millis % 1000 / 100
-            );
+            let _ = match self.lived.as_millis() {
+                millis @ ..1000 => write!(text, " after {millis} ms, before it said a word"),
+                millis => write!(
+                    text,
+                    " after {}.{} s, before it said a word",
+                    millis / 1000,
+                    millis % 1000 / 100
+                ),
+            };
         }
         for (index, refused) in named.iter().enumerate() {
             text.push_str(if index == 0 { "; it was refused " } else { ", " });
@@ -273,6 +276,7 @@ mod tests {
             errno: Some("ENOENT".into()),
             rights,
             exists: exists.map(Octets::from),
+            absent: exists.is_some_and(|there| there != path),
         }
     }
 

@@ -204,8 +204,11 @@ pub struct RefusedPath {
     pub errno: Option<String>,
     /// What it would have needed.
     pub rights: Rights,
-    /// What of the path exists outside of the sandbox: itself or an ancestor. `None`: not known.
+    /// What of it is there outside of the sandbox: the object itself, its links followed, or, when it is to be made,
+    /// the ancestor it would lie in. `None`: not known.
     pub exists: Option<Octets>,
+    /// It is not there; `exists` is an ancestor.
+    pub absent: bool,
 }
 
 #[cfg(test)]
@@ -221,6 +224,7 @@ mod tests {
             errno: Some("ENOENT".into()),
             rights: Rights::RW,
             exists: Some("/srv".into()),
+            absent: true,
         };
         let exited = FromWarden::Exited(Exited {
             reason: "exited".into(),

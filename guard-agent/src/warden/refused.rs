@@ -1,7 +1,13 @@
 //! The paths a sandbox was refused lately, for the message about a server that failed: which of them exist, and what
 //! it would have taken. Read off the records, so it is never more than what is on record; nothing is decided by it.
 
-use std::{collections::VecDeque, fs, path::Path, thread, time::Duration};
+use std::{
+    collections::VecDeque,
+    fs,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
 
 use tokio::{sync::oneshot, time::timeout};
 
@@ -76,6 +82,7 @@ impl Refused {
             errno: kernel.errno.clone(),
             rights: rights(kernel),
             exists: None,
+            absent: false,
         });
     }
 
@@ -89,7 +96,7 @@ impl Refused {
         let (answer, found) = oneshot::channel();
         // A thread of its own: one that hangs in a filesystem is left behind.
         let look = thread::Builder::new().name("look".into()).spawn(move || {
-            let _ = answer.send(looked.into_iter().filter_map(examine).collect());
+            let _ = answer.send(examine(looked));
         });
         match (look, timeout(LOOK, found).await) {
             (Ok(_), Ok(Ok(found))) => found,
@@ -107,12 +114,43 @@ fn rights(kernel: &Kernel) -> Rights {
     Rights { write, exec }
 }
 
+/// What is there outside, one name for each thing.
+fn examine(all: Vec<RefusedPath>) -> Vec<RefusedPath> {
+    let mut found: Vec<(RefusedPath, PathBuf)> = Vec::new();
+    for mut refused in all.into_iter().filter_map(place) {
+        let path = refused.path.to_path_buf();
+        let real = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+        // A search through `PATH` is over with the first that is there: the later ones were tried only because that
+        // one was refused.
+        let searched = |other: &RefusedPath| {
+            let (name, theirs) = (path.file_name(), other.path.as_path().file_name());
+            EXECUTES.contains(&refused.op.as_str()) && other.op == refused.op && name == theirs
+        };
+        if found.iter().any(|(other, _)| searched(other)) {
+            continue;
+        }
+        if let Some(at) = found.iter().position(|(_, known)| *known == real) {
+            let (known, _) = found.remove(at);
+            refused.rights.write |= known.rights.write;
+            refused.rights.exec |= known.rights.exec;
+        }
+        found.push((refused, real));
+    }
+    found.into_iter().map(|(refused, _)| refused).collect()
+}
+
 /// `None`: it is not there, so it was not the sandbox that kept the server from reading it.
-fn examine(mut refused: RefusedPath) -> Option<RefusedPath> {
+fn place(mut refused: RefusedPath) -> Option<RefusedPath> {
     let path = refused.path.to_path_buf();
     let exists = |path: &Path| fs::symlink_metadata(path).is_ok();
-    if exists(&path) {
-        refused.exists = Some(refused.path.clone());
+    if let Ok(metadata) = fs::symlink_metadata(&path) {
+        // A root is never a link itself.
+        let object = if metadata.is_symlink() {
+            fs::canonicalize(&path).ok()?
+        } else {
+            path
+        };
+        refused.exists = Some(Octets::from(object));
         return Some(refused);
     }
     if !refused.rights.write {
@@ -120,6 +158,7 @@ fn examine(mut refused: RefusedPath) -> Option<RefusedPath> {
     }
     let ancestor = path.ancestors().skip(1).find(|ancestor| exists(ancestor))?;
     refused.exists = Some(Octets::from(ancestor));
+    refused.absent = true;
     Some(refused)
 }
 
@@ -177,6 +216,34 @@ mod tests {
                 ),
                 (&at("data"), "open", Rights::RW, Some(at("data"))),
             ]
+        );
+    }
+
+    #[test]
+    fn a_search_through_path_names_the_program_that_would_have_been_found() {
+        let place = tempfile::tempdir().unwrap();
+        let top = place.path().canonicalize().unwrap();
+        for directory in ["usr/bin", "local"] {
+            fs::create_dir_all(top.join(directory)).unwrap();
+        }
+        fs::write(top.join("usr/bin/git"), "").unwrap();
+        std::os::unix::fs::symlink("usr/bin", top.join("bin")).unwrap();
+        std::os::unix::fs::symlink("bin/git", top.join("git-link")).unwrap();
+        let mut refused = Refused::default();
+        for name in ["local/git", "usr/bin/git", "bin/git"] {
+            refused.note(&denied("exec", &Octets::from(top.join(name)).0, None));
+        }
+        refused.note(&denied("open", &Octets::from(top.join("git-link")).0, Some("r")));
+        let told = told(refused);
+        let short: Vec<_> = told
+            .iter()
+            .map(|one| (one.path.clone(), one.exists.clone(), one.rights))
+            .collect();
+        let git = Octets::from(top.join("usr/bin/git"));
+        // The link is the same file, refused later: it is named by what it is.
+        assert_eq!(
+            short,
+            [(Octets::from(top.join("git-link")), Some(git), Rights::RX)]
         );
     }
 
