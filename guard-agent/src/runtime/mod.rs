@@ -23,6 +23,7 @@ mod project;
 mod pyenv;
 mod python;
 mod resolve;
+mod runners;
 mod script;
 mod walk;
 
