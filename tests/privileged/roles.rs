@@ -346,6 +346,7 @@ fn request(bench: &Bench, user: User) -> LaunchRequest {
         free_names: Vec::new(),
         user,
         view: View::Private,
+        view_asked: false,
         limits: Limits::default(),
         require: Vec::new(),
         allow_unenforced: false,

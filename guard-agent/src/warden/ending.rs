@@ -2,15 +2,22 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::{cgroup::Counters, trails::write};
 use crate::{
     audit::{AuditHandle, Body, Exit, Gap, GapKind, Number, ResourceUse},
     fault,
+    link::{
+        asynchronous::AsyncLink,
+        message::{FromWarden, STDERR_TAIL, ToWarden},
+    },
+    octets::Octets,
     refusal::chain,
 };
 
+/// How long the gateway may take to say what the server wrote last.
+const LAST_WORDS: Duration = Duration::from_millis(400);
 /// Before the second try to write an exit.
 const RETRY: Duration = Duration::from_millis(150);
 
@@ -78,6 +85,11 @@ pub(super) struct End {
 }
 
 impl End {
+    /// Whether the server ended by itself, and not well.
+    pub(super) fn failed(&self) -> bool {
+        self.cause.is_none() && (self.reason != "exited" || self.code != Some(0))
+    }
+
     pub(super) fn not_started(error: &dyn std::error::Error) -> Self {
         Self {
             reason: "not-started",
@@ -114,6 +126,26 @@ impl End {
             cause: self.cause.clone(),
         }))
     }
+}
+
+/// Asks the gateway for the end of the server's stderr, which it alone has read. The sandbox is dead. A gateway that
+/// does not answer soon, or is gone, costs the record this field.
+pub(super) async fn last_words(link: &mut AsyncLink) -> Option<Octets> {
+    let asked = async {
+        link.send(&FromWarden::Ending, &[]).await.ok()?;
+        loop {
+            match link.receive::<ToWarden>().await.ok()?.0 {
+                ToWarden::LastWords { stderr } => return Some(stderr),
+                // Sent before it knew: the server has ended.
+                ToWarden::Terminate | ToWarden::Kill => {}
+                _ => return None,
+            }
+        }
+    };
+    let Octets(mut words) = timeout(LAST_WORDS, asked).await.ok()??;
+    // Its word is not trusted, also not in length.
+    words.drain(..words.len().saturating_sub(STDERR_TAIL));
+    (!words.is_empty()).then_some(Octets(words))
 }
 
 pub(super) fn out_of_memory(counters: &Counters) -> bool {
