@@ -270,7 +270,7 @@ fn read_link(channel: &Channel, events: &Sender<Event>) {
                 let _ = events.send(Event::Exited(exited));
                 return;
             }
-            Ok((FromWarden::Quarantined(why), _)) => {
+            Ok((FromWarden::Quarantined { why }, _)) => {
                 let _ = events.send(Event::Quarantined(why));
             }
             Ok(_) => {}

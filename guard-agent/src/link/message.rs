@@ -153,8 +153,11 @@ pub enum FromWarden {
     Refused(Refusal),
     /// The child runs. With it come three descriptors: its stdin (write), stdout and stderr (read).
     Launched(Launched),
-    /// The sandbox is frozen: nothing in it runs any more until it is killed. Why, in words for the operator.
-    Quarantined(String),
+    /// The sandbox is frozen: nothing in it runs any more until it is killed.
+    Quarantined {
+        /// In words for the operator.
+        why: String,
+    },
     Exited(Exited),
 }
 
