@@ -16,6 +16,7 @@ use guard_tests::{
     records::{Kernel, Record},
     require::{Leg, Row, kernel_sees_unix},
     suite::{Answer, Declared, Expected, Suite, Views},
+    tier::{Tier, deny_user_namespaces},
     world::World,
 };
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -54,18 +55,21 @@ struct Evidence {
     views: BTreeMap<&'static str, Inside>,
     /// Whether the kernel's cgroup programs see unix addresses.
     sees_unix: bool,
+    leg: Option<Leg>,
 }
 
-const VIEWS: [&str; 2] = ["private", "host"];
+/// Fewer would mean that the list was lost on the way.
+const FEWEST: usize = 50;
 
-/// Both views, or those that `GUARD_TEST_VIEWS` names: an emulated machine takes a minute for each.
+/// The tier's views, or those of them that `GUARD_TEST_VIEWS` names: an emulated machine takes a minute for each.
 fn views() -> Result<Vec<&'static str>> {
+    let all = Tier::current()?.views();
     let Ok(wanted) = std::env::var("GUARD_TEST_VIEWS") else {
-        return Ok(VIEWS.to_vec());
+        return Ok(all.to_vec());
     };
     let find = |name: &str| {
-        let found = VIEWS.into_iter().find(|view| *view == name);
-        found.with_context(|| format!("`GUARD_TEST_VIEWS`: no view `{name}`, there are {VIEWS:?}"))
+        let found = all.iter().copied().find(|view| *view == name);
+        found.with_context(|| format!("`GUARD_TEST_VIEWS`: no view `{name}`, there are {all:?}"))
     };
     wanted.split(',').map(find).collect()
 }
@@ -74,12 +78,17 @@ impl Evidence {
     fn gather(suite: &Suite, views: &[&'static str]) -> Result<Self> {
         let mut evidence = Self {
             sees_unix: kernel_sees_unix()?,
+            leg: Some(Leg::current()?),
             ..Self::default()
         };
         let outside = World::new("controls")?;
         for probe in &suite.probes {
             let row = control::run(&outside, probe).map_err(|error| format!("{error:#}"));
             evidence.controls.insert(probe.name.clone(), row);
+        }
+        if Tier::current()? == Tier::T3Bare {
+            // After the controls, some of which are about them.
+            deny_user_namespaces()?;
         }
         for &view in views {
             eprintln!("running {} attempts in the {view} view", suite.probes.len());
@@ -89,6 +98,33 @@ impl Evidence {
             );
         }
         Ok(evidence)
+    }
+}
+
+impl Evidence {
+    fn through(&self, view: &str, probe: &str) -> Option<&str> {
+        self.leg.as_ref()?.residual(view, probe)
+    }
+
+    /// The leg's list of what gets through names probes there are, and leaves enough that are refused.
+    fn list_is_right(&self, probes: &[Declared], views: &[&'static str]) -> Result<()> {
+        let Some(leg) = &self.leg else { return Ok(()) };
+        for view in views {
+            for name in leg.residuals(view) {
+                ensure!(
+                    probes.iter().any(|probe| probe.name == name),
+                    "leg `{}` lists `{name}`, which is no probe",
+                    leg.name
+                );
+            }
+            let refused = probes
+                .iter()
+                .filter(|probe| applies(probe, view) && leg.residual(view, &probe.name).is_none())
+                .filter(|probe| matches!(self.controls.get(&probe.name), Some(Ok(Row::Ran(_)))))
+                .count();
+            ensure!(refused >= FEWEST, "{refused} attempts refused in the {view} view");
+        }
+        Ok(())
     }
 }
 
@@ -106,15 +142,8 @@ impl Inside {
     fn run(suite: &Suite, view: &str) -> Result<Self> {
         let world = World::new(&format!("escape-{view}"))?;
         let mut bench = Bench::new(&format!("bench-{view}"))?;
-        let (mut input, mut before) = (String::new(), BTreeMap::new());
-        for probe in suite.probes.iter().filter(|probe| applies(probe, view)) {
-            let mut args = world.prepare(probe)?;
-            args.insert("first".into(), "1".into());
-            before.insert(probe.name.clone(), world.seen(probe)?);
-            input += &format!("{}\n", json!({"probe": probe.name, "args": args}));
-        }
-        let agent = AgentBuilder::new(&bench)
-            .user(&world.user.name)
+        let tier = Tier::current()?;
+        let agent = AgentBuilder::at_tier(&bench)?
             .view(view)
             .runtime("static")
             .root(&world.root("rw"), "rw")
@@ -123,7 +152,23 @@ impl Inside {
             .root(&world.path().join("bin"), "rx")
             .outer_env(world.planted_name(), "GUARD-SECRET")
             .command([world.public_probe().into_os_string(), "batch".into()]);
-        let finished = agent.converse(&input, PATIENCE)?;
+        let agent = if tier == Tier::T3Bare {
+            // Where the kernel's Landlock has no scope for signals, that facet is not enforced.
+            agent.flag("--allow-unenforced")
+        } else {
+            agent
+        };
+        let live = agent.spawn()?;
+        // The sandbox's pid 1; where it has no pid namespace, the process that speaks for it outside.
+        let first = if tier == Tier::T3Bare { live.child.id() } else { 1 };
+        let (mut input, mut before) = (String::new(), BTreeMap::new());
+        for probe in suite.probes.iter().filter(|probe| applies(probe, view)) {
+            let mut args = world.prepare(probe)?;
+            args.insert("first".into(), first.to_string());
+            before.insert(probe.name.clone(), world.seen(probe)?);
+            input += &format!("{}\n", json!({"probe": probe.name, "args": args}));
+        }
+        let finished = live.converse(&input, PATIENCE)?;
         let answers: BTreeMap<String, Answer> = finished
             .stdout
             .lines()
@@ -165,7 +210,8 @@ impl Inside {
         })
     }
 
-    fn judge(&self, probe: &Declared) -> Result<()> {
+    /// `through`: why this leg lets it through. Then it must get through, or the list is wrong.
+    fn judge(&self, probe: &Declared, through: Option<&str>) -> Result<()> {
         if let Some(why) = &self.broken {
             bail!("the sandbox did not run: {why}");
         }
@@ -173,8 +219,18 @@ impl Inside {
             .answers
             .get(&probe.name)
             .context("the attempt gave no answer")?;
+        let refused = probe.is_refused(Tier::current()?, &answer.outcome);
+        if let Some(why) = through {
+            ensure!(
+                !refused,
+                "`{}` is listed as getting through (`{why}`), and was refused with `{}`: take it off the list",
+                probe.name,
+                answer.outcome
+            );
+            return Ok(());
+        }
         ensure!(
-            probe.refused.contains(&answer.outcome),
+            refused,
             "`{}` ({}) gave `{}` ({}), refused would be {:?}",
             probe.name,
             probe.vector,
@@ -220,6 +276,7 @@ fn applies(probe: &Declared, view: &str) -> bool {
 
 fn trials(suite: &Suite, views: &[&'static str], evidence: &Arc<Evidence>) -> Vec<Trial> {
     let mut trials = Vec::new();
+    let tier = Tier::current().unwrap_or(Tier::T2);
     for &view in views {
         let mut ops = BTreeSet::new();
         for probe in suite.probes.iter().filter(|probe| applies(probe, view)) {
@@ -228,7 +285,9 @@ fn trials(suite: &Suite, views: &[&'static str], evidence: &Arc<Evidence>) -> Ve
                 Some(Ok(Row::NotApplicable(_)))
             );
             let (probe, evidence) = (probe.clone(), Arc::clone(evidence));
-            ops.extend(probe.expected(evidence.sees_unix).filter(|_| !not_applicable));
+            let through = evidence.through(view, &probe.name).is_some();
+            let expected = probe.expected(tier, evidence.sees_unix);
+            ops.extend(expected.filter(|_| !not_applicable && !through));
             let kind = if not_applicable { "n/a" } else { "" };
             trials.push(
                 Trial::test(format!("{view}::{}", probe.name), move || {
@@ -256,6 +315,10 @@ fn trials(suite: &Suite, views: &[&'static str], evidence: &Arc<Evidence>) -> Ve
             },
         ));
     }
+    let (names, wanted, listed) = (suite.probes.clone(), views.to_vec(), Arc::clone(evidence));
+    trials.push(Trial::test("residuals-as-listed", move || {
+        listed.list_is_right(&names, &wanted).map_err(failed)
+    }));
     let (names, evidence) = (suite.probes.clone(), Arc::clone(evidence));
     trials.push(Trial::test("not-applicable-as-listed", move || {
         leg(&names, &evidence).map_err(failed)
@@ -274,7 +337,7 @@ fn one(evidence: &Evidence, view: &str, probe: &Declared) -> Result<(), Failed> 
         .views
         .get(view)
         .ok_or("the view did not run")?
-        .judge(probe)
+        .judge(probe, evidence.through(view, &probe.name))
         .map_err(failed)
 }
 

@@ -15,6 +15,9 @@ use crate::{
 const UNREACHED: &[&str] = &["ESRCH", "EPERM", "EACCES", "ENOENT", "ENOSYS", "EINVAL"];
 const HIDDEN: &[&str] = &["ENOENT", "EACCES", "EPERM", "ESRCH"];
 
+/// Not allowed, or in a user namespace that has no such id not even there.
+const NO_SUCH_ID: &[&str] = &["EPERM", "EINVAL"];
+
 pub(crate) const PROBES: &[Probe] = &[
     probe("kill-neighbour", "signals to outside tasks", |a| {
         done(call!(SYS_kill, a.number::<i32>("neighbour")?, 0))
@@ -240,13 +243,13 @@ pub(crate) const PROBES: &[Probe] = &[
         .needs("kcore"),
     probe("setuid-0", "P: uid", |_| done(call!(SYS_setuid, 0)))
         .root()
-        .refused(EPERM),
+        .refused(NO_SUCH_ID),
     probe("setresuid-0", "P: uid", |_| done(call!(SYS_setresuid, 0, 0, 0)))
         .root()
-        .refused(EPERM),
+        .refused(NO_SUCH_ID),
     probe("setgid-0", "P: uid", |_| done(call!(SYS_setgid, 0)))
         .root()
-        .refused(EPERM),
+        .refused(NO_SUCH_ID),
     probe("setgroups", "P: uid", |_| {
         let mut groups = [0_u32];
         done(call!(SYS_setgroups, 1, raw::at(&mut groups)))

@@ -3,6 +3,7 @@
 use std::{
     ffi::OsString,
     io::{BufRead as _, BufReader, Read as _, Write as _},
+    os::unix::{fs::chown, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
@@ -13,9 +14,11 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use crate::{
+    control::User,
     guards::Scratch,
     programs,
     records::{self, Record},
+    tier::{Tier, everybody_reaches, machine_is_ours},
 };
 
 /// Where one warden lives: its state and its audit. Tests that share a bench share a warm warden.
@@ -46,6 +49,23 @@ impl Bench {
     }
     pub fn keep(&mut self) {
         self.scratch.keep();
+    }
+
+    /// Gives it to a user, whose agent then makes its directories there.
+    ///
+    /// # Errors
+    /// When it cannot be given away, or the agent cannot be brought where that user reaches it.
+    pub fn give(&self, user: &User) -> Result<PathBuf> {
+        chown(self.path(), Some(user.uid), Some(user.gid))?;
+        let agent = programs::agent()?;
+        if everybody_reaches(&agent) {
+            return Ok(agent);
+        }
+        let copy = self.path().join("guard-agent");
+        if !copy.exists() {
+            std::fs::copy(&agent, &copy)?;
+        }
+        Ok(copy)
     }
 
     /// # Errors
@@ -86,6 +106,7 @@ pub struct AgentBuilder {
     /// A program and its arguments that start the agent, such as `unshare`.
     around: Vec<OsString>,
     program: Option<PathBuf>,
+    identity: Option<User>,
 }
 
 impl AgentBuilder {
@@ -104,7 +125,46 @@ impl AgentBuilder {
             environment: Vec::new(),
             around: Vec::new(),
             program: None,
+            identity: None,
         }
+    }
+    /// At the tier that this run of the tests is for (see `tier.rs`), as the tests' user where that is not root's.
+    ///
+    /// # Errors
+    /// When the machine has no such user.
+    pub fn at_tier(bench: &Bench) -> Result<Self> {
+        let user = User::of_tests()?;
+        match Tier::current()? {
+            Tier::T2 => Ok(Self::new(bench).user(&user.name)),
+            Tier::T3 => Self::new(bench).as_user(bench, &user),
+            Tier::T3Bare => Self::new(bench).as_user(bench, &user)?.without_user_namespaces(),
+        }
+    }
+    /// Started by an ordinary user: that user's ids, their groups alone, no capability.
+    ///
+    /// # Errors
+    /// When the bench cannot be given to them.
+    pub fn as_user(mut self, bench: &Bench, user: &User) -> Result<Self> {
+        self.program = Some(bench.give(user)?);
+        self.identity = Some(user.clone());
+        Ok(self)
+    }
+    /// Where ordinary users have no user namespaces: the whole machine if it is the test's own (`tier.rs` has seen to
+    /// that), otherwise for this process and all it starts.
+    ///
+    /// # Errors
+    /// When the helper is not built.
+    pub fn without_user_namespaces(mut self) -> Result<Self> {
+        if machine_is_ours()? {
+            return Ok(self);
+        }
+        let user = self.identity.take().context("first say which user")?;
+        let words = [user.uid.to_string(), user.gid.to_string()].map(OsString::from);
+        self.around = [programs::around()?.into(), "user-namespaces".into()]
+            .into_iter()
+            .chain(words)
+            .collect();
+        Ok(self)
     }
     /// Started by these words instead of directly.
     #[must_use]
@@ -195,6 +255,9 @@ impl AgentBuilder {
         if with_command && !self.command.is_empty() {
             command.arg("--").args(&self.command);
         }
+        if let Some(user) = &self.identity {
+            command.uid(user.uid).gid(user.gid).env("HOME", "/nonexistent");
+        }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         Ok(command)
     }
@@ -236,35 +299,8 @@ impl AgentBuilder {
     /// # Errors
     /// When it cannot be started or does not end within the time after its last line.
     pub fn converse(&self, input: &str, within: Duration) -> Result<Finished> {
-        let mut live = self.spawn()?;
-        // Not from this thread: the server may answer before it has read everything.
-        let mut stdin = live.stdin.take().context("the agent's input is taken")?;
-        let text = input.to_owned();
-        let writer = std::thread::spawn(move || {
-            drop(stdin.write_all(text.as_bytes()).and_then(|()| stdin.flush()));
-            stdin
-        });
-        let (wanted, until) = (input.lines().count(), Instant::now() + within);
-        let mut lines = Vec::new();
-        while lines.len() < wanted {
-            match live
-                .lines
-                .recv_timeout(until.saturating_duration_since(Instant::now()))
-            {
-                Ok(line) => lines.push(line),
-                Err(_) => break,
-            }
-        }
-        if lines.len() == wanted {
-            // Hands the input back, which closes it. A server that does not answer may not read either.
-            drop(writer.join());
-        }
-        let mut finished = live.finish(within)?;
-        lines.extend(finished.stdout.lines().map(str::to_owned));
-        finished.stdout = lines.join("\n");
-        Ok(finished)
+        self.spawn()?.converse(input, within)
     }
-
     /// Gives it the whole input, then waits for its end.
     ///
     /// # Errors
@@ -336,6 +372,40 @@ impl Live {
             }
         }
     }
+    /// See [`AgentBuilder::converse`].
+    ///
+    /// # Errors
+    /// When it does not end within the time after its last line.
+    pub fn converse(self, input: &str, within: Duration) -> Result<Finished> {
+        let mut live = self;
+        // Not from this thread: the server may answer before it has read everything.
+        let mut stdin = live.stdin.take().context("the agent's input is taken")?;
+        let text = input.to_owned();
+        let writer = std::thread::spawn(move || {
+            drop(stdin.write_all(text.as_bytes()).and_then(|()| stdin.flush()));
+            stdin
+        });
+        let (wanted, until) = (input.lines().count(), Instant::now() + within);
+        let mut lines = Vec::new();
+        while lines.len() < wanted {
+            match live
+                .lines
+                .recv_timeout(until.saturating_duration_since(Instant::now()))
+            {
+                Ok(line) => lines.push(line),
+                Err(_) => break,
+            }
+        }
+        if lines.len() == wanted {
+            // Hands the input back, which closes it. A server that does not answer may not read either.
+            drop(writer.join());
+        }
+        let mut finished = live.finish(within)?;
+        lines.extend(finished.stdout.lines().map(str::to_owned));
+        finished.stdout = lines.join("\n");
+        Ok(finished)
+    }
+
     /// Closes its input and waits.
     ///
     /// # Errors

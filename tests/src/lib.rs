@@ -16,5 +16,6 @@ pub mod records;
 pub mod refused;
 pub mod require;
 pub mod suite;
+pub mod tier;
 pub mod tiny_elf;
 pub mod world;

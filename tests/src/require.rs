@@ -35,8 +35,14 @@ struct LegFile {
     /// How the release of the leg's kernel begins. On another kernel the list says nothing, and what is missing is
     /// only told: the virtual machines' lists hold everywhere.
     kernel: Option<String>,
+    /// The leg whose absences these are too: the same machine at another tier.
+    like: Option<String>,
     /// Feature → why this leg has no control for it.
+    #[serde(default)]
     absent: BTreeMap<String, String>,
+    /// View, or `both` → probe → why it gets through there, and who must know.
+    #[serde(default)]
+    residual: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// The leg that runs.
@@ -44,6 +50,7 @@ struct LegFile {
 pub struct Leg {
     pub name: String,
     absent: Option<BTreeMap<String, String>>,
+    residual: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 impl Leg {
@@ -52,12 +59,23 @@ impl Leg {
     pub fn current() -> Result<Self> {
         let name = std::env::var("GUARD_TEST_LEG").unwrap_or_else(|_| "any".into());
         if name == "any" {
-            return Ok(Self { name, absent: None });
+            return Ok(Self {
+                name,
+                absent: None,
+                residual: BTreeMap::new(),
+            });
         }
         let mut legs = legs()?;
-        let leg = legs
+        let mut leg = legs
             .remove(&name)
             .with_context(|| format!("`legs.toml` has no leg `{name}`"))?;
+        if let Some(like) = &leg.like {
+            let like = legs
+                .remove(like)
+                .with_context(|| format!("`legs.toml` has no leg `{like}`"))?;
+            leg.kernel = leg.kernel.or(like.kernel);
+            leg.absent.extend(like.absent);
+        }
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
         if let Some(kernel) = leg.kernel
             && !release.starts_with(&kernel)
@@ -66,12 +84,32 @@ impl Leg {
             eprintln!(
                 "leg `{name}` is of kernels {kernel}…, this is {release}: what it lacks is told, not judged"
             );
-            return Ok(Self { name, absent: None });
+            return Ok(Self {
+                name,
+                absent: None,
+                residual: leg.residual,
+            });
         }
         Ok(Self {
             name,
             absent: Some(leg.absent),
+            residual: leg.residual,
         })
+    }
+
+    /// Why this leg lets a probe through in a view, if it does.
+    #[must_use]
+    pub fn residual(&self, view: &str, probe: &str) -> Option<&str> {
+        [view, "both"]
+            .into_iter()
+            .find_map(|list| self.residual.get(list)?.get(probe))
+            .map(String::as_str)
+    }
+
+    /// The probes that it lets through in a view.
+    pub fn residuals<'a>(&'a self, view: &'a str) -> impl Iterator<Item = &'a str> {
+        let lists = [view, "both"].into_iter().filter_map(|list| self.residual.get(list));
+        lists.flat_map(|list| list.keys().map(String::as_str))
     }
 
     /// Compares what was missing in this run with what the leg says.
@@ -106,6 +144,8 @@ pub fn without_control() -> Result<BTreeSet<String>> {
     let admitted = legs.remove("nowhere").map(|leg| leg.absent).unwrap_or_default();
     let mut lists = legs
         .into_values()
+        // At another tier it is the same machine.
+        .filter(|leg| leg.like.is_none())
         .map(|leg| leg.absent.into_keys().collect::<BTreeSet<_>>());
     let first = lists.next().context("`legs.toml` has no leg")?;
     let nowhere = lists.fold(first, |left, right| left.intersection(&right).cloned().collect());

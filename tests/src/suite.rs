@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, process::Command};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::Deserialize;
 
-use crate::programs;
+use crate::{programs, tier::Tier};
 
 /// One line of `guard-probe list`.
 #[derive(Debug, Clone, Deserialize)]
@@ -86,17 +86,28 @@ impl Suite {
 }
 
 impl Declared {
+    /// Whether this outcome is a refusal. The same attempt meets another layer first at another tier: there any of
+    /// the kernel's two words for "no" is one.
+    #[must_use]
+    pub fn is_refused(&self, tier: Tier, outcome: &str) -> bool {
+        let no = !tier.is_root()
+            && matches!(outcome, "EPERM" | "EACCES")
+            && !self.control.iter().any(|control| control == outcome);
+        no || self.refused.iter().any(|refused| refused == outcome)
+    }
+
     /// The record it must leave on this kernel.
     #[must_use]
-    pub fn expected(&self, kernel_sees_unix: bool) -> Option<Expected> {
-        if !kernel_sees_unix && let Some((op, family)) = &self.unseen {
+    pub fn expected(&self, tier: Tier, kernel_sees_unix: bool) -> Option<Expected> {
+        if !(kernel_sees_unix && tier.is_root()) && let Some((op, family)) = &self.unseen {
             return Some(Expected {
                 op: op.clone(),
                 layer: "seccomp".into(),
                 family: Some(family.clone()),
             });
         }
-        let (op, layer) = self.record.clone()?;
+        let (op, layer) = self.record.as_ref()?;
+        let (op, layer) = tier.record(op, layer);
         Some(Expected {
             op,
             layer,

@@ -60,7 +60,9 @@ pub struct LaunchUser {
 }
 
 /// One mechanism that enforces a facet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {
     BpfLsm,
@@ -74,9 +76,9 @@ pub enum Layer {
     Unknown,
 }
 
-impl fmt::Display for Layer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Layer {
+    pub fn name(self) -> &'static str {
+        match self {
             Self::BpfLsm => "bpf-lsm",
             Self::Landlock => "landlock",
             Self::Seccomp => "seccomp",
@@ -86,7 +88,12 @@ impl fmt::Display for Layer {
             Self::CgroupLimits => "cgroup-limits",
             Self::Rlimits => "rlimits",
             Self::Unknown => "unknown",
-        })
+        }
+    }
+}
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -152,11 +159,20 @@ pub struct NotEnforced {
     pub why: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
     Allow,
     Deny,
+}
+
+impl Decision {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+        }
+    }
 }
 
 /// Where the text of `path` comes from: user memory can change under the reader.

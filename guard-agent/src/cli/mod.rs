@@ -43,6 +43,7 @@ pub fn main() -> ExitStatus {
     // Roles that only our own processes start, without a command line to parse.
     match arguments.first().and_then(|name| name.to_str()) {
         Some(init::ROLE) => return init::main(),
+        Some(init::PROBE) => return init::probe(),
         Some(reaper::ROLE) => return reaper::main(arguments.get(1..).unwrap_or_default()),
         _ => {}
     }

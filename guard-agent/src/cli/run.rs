@@ -34,14 +34,14 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
     })?;
     let host = Host::current()?;
     let plan = config::resolved::resolve(args, &host)?;
-    if !host.is_root() {
-        return Err(Refusal::not_enforced(
-            format!("cannot contain `{}`", plan.server),
-            format!("uid {} may not make namespaces, cgroups and eBPF links", host.uid),
-            "start it as root, for instance `sudo guard-agent run …`: the server itself then runs as you",
-        ));
+    if host.is_root() {
+        enough_rights(&plan.server)?;
+    } else {
+        // The server has this uid too.
+        sys::process::not_dumpable().map_err(|error| {
+            Refusal::internal("cannot start", error.to_string(), "report this with the kernel's version")
+        })?;
     }
-    enough_rights(&plan.server)?;
     let runtime = resolve::ask(&question(&plan))?;
     for note in &runtime.notes {
         eprintln!("[{}] {note}", plan.server);
@@ -102,7 +102,7 @@ fn warn(name: &str, launched: &Launched) {
         "[{name}] session {} contained at tier {}",
         launched.session, launched.tier
     );
-    for line in &launched.not_enforced {
+    for line in launched.not_enforced.iter().chain(&launched.notes) {
         eprintln!("[{name}] {line}");
     }
     if let Some(why) = &launched.not_observed {

@@ -55,7 +55,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "USER")]
     pub user: Option<String>,
 
-    /// What of the host's files the server sees [default: private]
+    /// What of the host's files the server sees [default: private, where the machine lets it be made]
     #[arg(long, value_name = "VIEW")]
     pub view: Option<View>,
 
@@ -67,7 +67,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub audit: Option<PathBuf>,
 
-    /// State directory, one warden each [default: /run/guard-agent]
+    /// State directory, one warden each [default: /run/guard-agent, without root $XDG_RUNTIME_DIR/guard-agent]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
 

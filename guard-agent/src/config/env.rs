@@ -36,6 +36,10 @@ pub const XDG_STATE_HOME: Variable = Variable {
     name: "XDG_STATE_HOME",
     doc: "without root: the default audit directory is `guard-agent` in it",
 };
+pub const XDG_RUNTIME_DIR: Variable = Variable {
+    name: "XDG_RUNTIME_DIR",
+    doc: "without root: the default state directory is `guard-agent` in it",
+};
 pub const GUARD_AGENT_LOG: Variable = Variable {
     name: "GUARD_AGENT_LOG",
     doc: "what to log on stderr, such as `debug` or `guard_agent::warden=trace`",
@@ -57,6 +61,7 @@ pub const ALL: &[&Variable] = &[
     &HOME,
     &PATH,
     &XDG_STATE_HOME,
+    &XDG_RUNTIME_DIR,
     &GUARD_AGENT_LOG,
     &GUARD_AGENT_FAULT,
     &GUARD_AGENT_IDLE_MS,

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsString,
-    os::unix::ffi::OsStringExt as _,
+    os::unix::{ffi::OsStringExt as _, fs::MetadataExt as _},
     path::{Path, PathBuf},
 };
 
@@ -11,7 +11,7 @@ use nix::unistd;
 use super::{env, raw::reason, user::Accounts};
 use crate::refusal::Refusal;
 
-/// Default of `--state`: one warden a host.
+/// Default of `--state` for root: one warden a host.
 pub const STATE_DIR: &str = "/run/guard-agent";
 /// Default of `--audit` for root.
 pub const AUDIT_DIR: &str = "/var/log/guard-agent";
@@ -27,6 +27,7 @@ pub struct Host {
     pub sudo_gid: Option<OsString>,
     pub home: Option<PathBuf>,
     pub xdg_state_home: Option<PathBuf>,
+    pub xdg_runtime_dir: Option<PathBuf>,
     pub accounts: Accounts,
     /// Where something is mounted.
     pub mounts: Vec<PathBuf>,
@@ -105,6 +106,7 @@ impl Host {
             sudo_gid: env::SUDO_GID.get(),
             home: absolute(env::HOME.get()),
             xdg_state_home: absolute(env::XDG_STATE_HOME.get()),
+            xdg_runtime_dir: absolute(env::XDG_RUNTIME_DIR.get()),
             accounts: Accounts::default(),
             mounts: mount_points(&mountinfo),
         })
@@ -112,6 +114,21 @@ impl Host {
 
     pub fn is_root(&self) -> bool {
         self.uid == 0
+    }
+
+    /// Where the warden is when nobody says: one a host, without root one a user. What lies there is checked when it
+    /// is used; a runtime directory that is not this user's is none.
+    pub fn default_state(&self) -> PathBuf {
+        if self.is_root() {
+            return PathBuf::from(STATE_DIR);
+        }
+        let own = |path: &&PathBuf| {
+            std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == self.uid)
+        };
+        match self.xdg_runtime_dir.as_ref().filter(own) {
+            Some(runtime) => runtime.join("guard-agent"),
+            None => PathBuf::from(format!("/tmp/guard-agent-{}", self.uid)),
+        }
     }
 
     /// Where the audit goes when nobody says.

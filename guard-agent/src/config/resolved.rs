@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{
     described, environment,
-    host::{Host, STATE_DIR},
+    host::Host,
     places::clean,
     raw,
     roots::{self, Guarded},
@@ -53,6 +53,8 @@ pub struct RunPlan {
     pub free_names: Vec<String>,
     pub user: User,
     pub view: View,
+    /// Somebody asked for that view.
+    pub view_asked: bool,
     pub limits: Limits,
     /// Sorted, not empty.
     pub require: Vec<Facet>,
@@ -80,6 +82,7 @@ impl RunPlan {
             free_names: self.free_names,
             user: self.user,
             view: self.view,
+            view_asked: self.view_asked,
             limits: self.limits,
             require: self.require,
             allow_unenforced: self.allow_unenforced,
@@ -93,7 +96,7 @@ impl RunPlan {
 
 /// Checks everything that can be checked without privilege.
 pub fn resolve(args: &RunArgs, host: &Host) -> Result<RunPlan, Refusal> {
-    check_tier(args.tier)?;
+    check_tier(args.tier, host)?;
     let described = match &args.policy {
         Some(path) => described::from_policy(args, path, host)?,
         None => described::from_flags(args, host)?,
@@ -105,7 +108,7 @@ pub fn resolve(args: &RunArgs, host: &Host) -> Result<RunPlan, Refusal> {
     };
     let state = own_directory(
         "--state",
-        args.state.as_deref().unwrap_or(Path::new(STATE_DIR)),
+        &args.state.clone().unwrap_or_else(|| host.default_state()),
         host,
     )?;
     let user = user::resolve(described.user.as_deref(), host)?;
@@ -123,6 +126,7 @@ pub fn resolve(args: &RunArgs, host: &Host) -> Result<RunPlan, Refusal> {
         free_names: described.free_names,
         user,
         view: described.view.unwrap_or(View::Private),
+        view_asked: described.view.is_some(),
         limits: described.limits,
         require: described.require,
         allow_unenforced: args.allow_unenforced,
@@ -139,17 +143,33 @@ pub fn resolve(args: &RunArgs, host: &Host) -> Result<RunPlan, Refusal> {
     Ok(plan)
 }
 
-fn check_tier(tier: Option<Tier>) -> Result<(), Refusal> {
-    let (name, needs) = match tier {
-        None | Some(Tier::T2) => return Ok(()),
-        Some(Tier::T1) => ("T1", "the BPF LSM tier"),
-        Some(Tier::T3) => ("T3", "the tier without privilege"),
+/// Who asks decides the tier: root gets T2, an ordinary user T3. A tier that was insisted on is that one, or none.
+fn check_tier(tier: Option<Tier>, host: &Host) -> Result<(), Refusal> {
+    let refuse = |name: &str, why: String, hint: &str| {
+        Err(Refusal::not_enforced(
+            format!("cannot enforce at tier {name}"),
+            why,
+            hint,
+        ))
     };
-    Err(Refusal::not_enforced(
-        format!("cannot enforce at tier {name}"),
-        format!("{needs} is not in this build"),
-        "leave `--tier` out, or use `--tier T2`",
-    ))
+    match (tier, host.is_root()) {
+        (None, _) | (Some(Tier::T2), true) | (Some(Tier::T3), false) => Ok(()),
+        (Some(Tier::T1), _) => refuse(
+            "T1",
+            "the BPF LSM tier is not in this build".to_owned(),
+            "leave `--tier` out",
+        ),
+        (Some(Tier::T2), false) => refuse(
+            "T2",
+            format!("uid {} may not make cgroups and eBPF links", host.uid),
+            "start it as root, for instance `sudo guard-agent run …` (the server itself then runs as you), or use `--tier T3`",
+        ),
+        (Some(Tier::T3), true) => refuse(
+            "T3",
+            "it is the tier of ordinary users, and this is root".to_owned(),
+            "start it as the user the server is to run as, or leave `--tier` out",
+        ),
+    }
 }
 
 /// A directory of ours, named by a flag.

@@ -196,7 +196,16 @@ fn unprivileged(host: &Host) -> Result<User, Refusal> {
         Some(account) => (account.name, home_or_none(account.home)),
         None => (host.uid.to_string(), NO_HOME.into()),
     };
-    let groups = without_root(host.groups.clone(), host.gid);
+    // Without privilege none of them can be dropped.
+    let mut groups = host.groups.clone();
+    groups.sort_unstable();
+    if groups.contains(&0) {
+        return Err(Refusal::usage(
+            what,
+            "it is a member of group 0, which an ordinary user cannot leave and no server may have",
+            "start it as a user who is not in that group, or as root with `--user`",
+        ));
+    }
     Ok(User::Account {
         name,
         uid: host.uid,

@@ -25,10 +25,13 @@ fn step(name: &'static str, work: impl FnOnce() -> io::Result<()>) -> Result<(),
 }
 
 /// Takes the uid and gid `id`, which no account has, and forbids this process and all its threads files,
-/// network and programs. What it holds open is all it will ever have.
-pub fn confine(id: u32) -> Result<(), Refusal> {
-    step("gateway.bounding-set", process::drop_bounding_set)?;
-    step("gateway.ids", || process::set_ids(id, id, &[]))?;
+/// network and programs. What it holds open is all it will ever have. Without root there is no `id` to take: it
+/// stays the person it was, who has no capability.
+pub fn confine(id: Option<u32>) -> Result<(), Refusal> {
+    if let Some(id) = id {
+        step("gateway.bounding-set", process::drop_bounding_set)?;
+        step("gateway.ids", || process::set_ids(id, id, &[]))?;
+    }
     step("gateway.no-new-privileges", process::no_new_privileges)?;
     step("gateway.dumpable", process::not_dumpable)?;
     step("gateway.landlock", || {

@@ -10,8 +10,8 @@ use nix::sys::resource::{Resource, setrlimit};
 
 use super::{
     StepError,
-    message::{Confinement, FromInit, Setup},
-    view,
+    message::{Confinement, FromInit, Ground, Setup},
+    userns, view,
 };
 use crate::{
     confine::{
@@ -47,20 +47,14 @@ pub(super) fn apply(
         .try_into()
         .map_err(|_| StepError::new("init.setup", "", "the descriptors do not match the setup"))?;
 
-    // 1. The mount namespace leaves the host's propagation before anything is mounted in it.
-    step("init.propagation", "/", view::make_private)?;
-    // 2. The view; from here on no path of the host exists.
-    step("init.view", "", || Ok(()))?;
-    view::build(&setup, descriptors)?;
-    // 3. Rooted at the sandbox's own cgroup: this process is already in it.
-    step("init.cgroup-namespace", "", || {
-        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWCGROUP).map_err(io::Error::from)
-    })?;
-    step("init.hostname", "", || {
-        nix::unistd::sethostname("sandbox").map_err(io::Error::from)
-    })?;
-    // The loopback interface of a new network namespace is down; it stays so.
-    confinement.memfd_noexec = step("init.memfd", "", || Ok(memfd_noexec()))?;
+    let ground = setup.ground;
+    // 1. to 3. What only exists where there are namespaces.
+    let objects = if ground == Ground::Bare {
+        descriptors
+    } else {
+        surroundings(&setup, descriptors, &mut confinement)?;
+        Vec::new()
+    };
     // 4. No terminal, no session shared with the warden.
     step("init.session", "", || {
         nix::unistd::setsid().map(drop).map_err(io::Error::from)
@@ -75,12 +69,18 @@ pub(super) fn apply(
         })?;
     }
     // Opened while still privileged, by the paths the child will use.
-    let rules = view::landlock_rules(&setup)?;
+    let rules = match ground {
+        Ground::Bare => view::bare_rules(&setup, objects)?,
+        Ground::Machine | Ground::UserNamespace => view::landlock_rules(&setup)?,
+    };
     confinement.directory = step("init.directory", "", || Ok(enter_directory(&setup)))?;
     // 5. Privilege goes, in the order in which each is still allowed to go.
-    step("init.bounding-set", "", process::drop_bounding_set)?;
-    step("init.ids", "", || {
-        process::set_ids(setup.ids.uid, setup.ids.gid, &setup.ids.groups)
+    if ground != Ground::Bare {
+        step("init.bounding-set", "", process::drop_bounding_set)?;
+    }
+    step("init.ids", "", || match ground {
+        Ground::Machine => process::set_ids(setup.ids.uid, setup.ids.gid, &setup.ids.groups),
+        Ground::UserNamespace | Ground::Bare => keeps_ids(&setup),
     })?;
     step("init.capabilities", "", || {
         use caps::{CapSet, clear};
@@ -98,21 +98,21 @@ pub(super) fn apply(
     step("init.dumpable", "", process::not_dumpable)?;
     // After the uid change, which clears it. A parent that died before is seen by the closed channel.
     step("init.parent", "", || {
-        process::parent_death_signal(libc::SIGKILL)?;
+        match ground {
+            // Dead at once it would leave its descendants to somebody else: it ends them itself, and then.
+            Ground::Bare => process::adopt_orphans()?,
+            Ground::Machine | Ground::UserNamespace => process::parent_death_signal(libc::SIGKILL)?,
+        }
         parent_lives(channel)
     })?;
     // 6. The kernel's own confinement, last: what it forbids was needed above.
-    let options = seccomp::Options {
-        inet_sockets: true,
-        unix_sockets: setup.unix_sockets,
-        memfd_noexec_sysctl: confinement.memfd_noexec,
-        private_ipc: true,
-    };
+    let options = options(&setup, &confinement);
     let filters = step("init.seccomp-compile", "", || {
         seccomp::ChildFilters::reporting(&options).map_err(confine)
     })?;
-    step("init.landlock", "", || restrict(&rules, &mut confinement))?;
+    step("init.landlock", "", || restrict(&rules, &setup, &mut confinement))?;
     drop(rules);
+    confinement.signals_bounded = step("init.signals", "", || signals_bounded(&setup, &confinement))?;
     let listener = step("init.seccomp", "", || filters.install().map_err(confine))?;
     channel
         .send(&FromInit::Listener, &[listener.as_fd()])
@@ -122,19 +122,105 @@ pub(super) fn apply(
     Ok((setup, pipes, confinement))
 }
 
+/// Namespaces and what is made in them.
+fn surroundings(
+    setup: &Setup,
+    descriptors: Vec<OwnedFd>,
+    confinement: &mut Confinement,
+) -> Result<(), StepError> {
+    if setup.ground == Ground::UserNamespace {
+        step("init.user-namespace", "", || {
+            userns::map_ids(setup.ids.uid, setup.ids.gid)
+        })?;
+        let _ = userns::close_further();
+    }
+    // 1. The mount namespace leaves the host's propagation before anything is mounted in it.
+    step("init.propagation", "/", view::make_private)?;
+    // 2. The view; from here on no path of the host exists.
+    step("init.view", "", || Ok(()))?;
+    confinement.notes.extend(view::build(setup, descriptors)?);
+    // 3. Rooted at the sandbox's own cgroup: this process is already in it.
+    step("init.cgroup-namespace", "", || {
+        let made = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWCGROUP).map_err(io::Error::from);
+        match setup.ground {
+            Ground::Machine => made,
+            // It only hides the name of the caller's cgroup.
+            Ground::UserNamespace | Ground::Bare => Ok(()),
+        }
+    })?;
+    step("init.hostname", "", || {
+        nix::unistd::sethostname("sandbox").map_err(io::Error::from)
+    })?;
+    // The loopback interface of a new network namespace is down; it stays so.
+    confinement.memfd_noexec = step("init.memfd", "", || {
+        Ok(setup.ground == Ground::Machine && memfd_noexec())
+    })?;
+    Ok(())
+}
+
+/// Without privilege the ids are what they were: looked at, since the record says so.
+fn keeps_ids(setup: &Setup) -> io::Result<()> {
+    use nix::unistd::{getegid, geteuid, getgid, getuid};
+    let have = (
+        getuid().as_raw(),
+        geteuid().as_raw(),
+        getgid().as_raw(),
+        getegid().as_raw(),
+    );
+    let want = (setup.ids.uid, setup.ids.uid, setup.ids.gid, setup.ids.gid);
+    if have == want {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("the ids are {have:?}, not {want:?}")))
+}
+
+/// What the seccomp table depends on.
+fn options(setup: &Setup, confinement: &Confinement) -> seccomp::Options {
+    let namespaces = setup.ground != Ground::Bare;
+    let landlock = landlock::probe().map_or(0, |probe| probe.abi);
+    seccomp::Options {
+        inet_sockets: setup.inet_sockets,
+        unix_sockets: setup.unix_sockets,
+        memfd_noexec_sysctl: confinement.memfd_noexec,
+        private_ipc: namespaces,
+        own_processes: namespaces,
+        read_only_outside: namespaces,
+        truncation_judged: namespaces || landlock >= 3,
+    }
+}
+
+/// Whether a signal cannot leave the sandbox. Landlock's word is tried on the warden: init itself will signal all it
+/// may reach, when it ends the sandbox.
+fn signals_bounded(setup: &Setup, confinement: &Confinement) -> io::Result<bool> {
+    if setup.ground != Ground::Bare {
+        return Ok(true);
+    }
+    if !confinement.landlock_scopes {
+        return Ok(false);
+    }
+    match nix::sys::signal::kill(nix::unistd::getppid(), None) {
+        Err(nix::Error::EPERM) => Ok(true),
+        Ok(()) => Err(io::Error::other(
+            "a signal reaches the warden in spite of Landlock's scope",
+        )),
+        Err(error) => Err(error.into()),
+    }
+}
+
 #[expect(clippy::needless_pass_by_value, reason = "the shape of map_err")]
 fn confine(error: ConfineError) -> io::Error {
     io::Error::other(crate::refusal::chain(&error))
 }
 
 /// Landlock, with what came of it. Without it the warden decides, before the release: it knows what is required.
-fn restrict(rules: &[(OwnedFd, Access)], confinement: &mut Confinement) -> io::Result<()> {
+fn restrict(rules: &[(OwnedFd, Access)], setup: &Setup, confinement: &mut Confinement) -> io::Result<()> {
     let rules: Vec<PathRule<'_>> = rules
         .iter()
         .map(|(object, access)| PathRule::fd(object.as_fd(), *access))
         .collect();
-    // Connections are left to the cgroup programs, which see and report the address.
-    match landlock::restrict(&rules, landlock::Settings { network: false }) {
+    // At tier T2 connections are left to the cgroup programs, which see and report the address.
+    let network = setup.ground != Ground::Machine;
+    match landlock::restrict(&rules, landlock::Settings { network }) {
         Ok(state) => {
             confinement.landlock_abi = state.abi;
             confinement.landlock_scopes = state.scopes;

@@ -2,15 +2,41 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{config::rights::Rights, link::message::View, octets::Octets, runtime::Link};
+use crate::{
+    config::rights::Rights, link::message::View, octets::Octets, runtime::Link, sys::mount::Attributes,
+};
 
-/// One detached mount tree, in the order of the descriptors that follow.
+/// What stands around a sandbox besides Landlock and seccomp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ground {
+    /// Namespaces that root made, and a cgroup (tier T2).
+    Machine,
+    /// Namespaces that belong to a user namespace of the sandbox's own (tier T3).
+    UserNamespace,
+    /// Nothing: the caller's own namespaces (tier T3).
+    Bare,
+}
+
+/// Where init finds an object again that the warden opened and may not clone itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// On the host, without a symbolic link in it.
+    pub path: Octets,
+    pub attributes: Attributes,
+    pub recursive: bool,
+}
+
+/// One mount, in the order of the descriptors that follow. Without a source the descriptor is its detached tree,
+/// otherwise the object itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountPoint {
     pub path: Octets,
     pub is_directory: bool,
     /// What Landlock allows beneath it. `None`: whatever an outer rule says (a pinned directory).
     pub rights: Option<Rights>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
 }
 
 /// The ids the child runs with.
@@ -24,6 +50,7 @@ pub struct Ids {
 /// Everything init needs; the mounts' descriptors and the child's stdin, stdout and stderr follow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setup {
+    pub ground: Ground,
     /// An empty directory of the host on which the new root is built.
     pub scaffold: Octets,
     pub view: View,
@@ -41,8 +68,19 @@ pub struct Setup {
     pub directories: Vec<Octets>,
     /// How many processes the uid may have, where no cgroup limit holds and no other process has that uid.
     pub processes: Option<u64>,
-    /// Whether the kernel's cgroup hooks see unix sockets; without them seccomp refuses to make any.
+    /// Whether the kernel's cgroup hooks see IPv4 and IPv6 sockets; without them seccomp refuses to make any.
+    pub inet_sockets: bool,
+    /// The same of unix sockets.
     pub unix_sockets: bool,
+    /// A directory of the host for temporary files, where the sandbox has no `/tmp` of its own.
+    pub scratch: Option<Octets>,
+}
+
+impl Setup {
+    /// How many descriptors belong to it: the mounts', the host's tree, stdin, stdout and stderr.
+    pub fn descriptors(&self) -> usize {
+        self.mounts.len() + usize::from(self.ground == Ground::Machine && self.view == View::Host) + 3
+    }
 }
 
 /// Warden → init.
@@ -90,6 +128,10 @@ pub struct Confinement {
     pub landlock_scopes: bool,
     /// `vm.memfd_noexec` of the sandbox's pid namespace reads 2.
     pub memfd_noexec: bool,
+    /// Signals end at the sandbox's edge: by its pid namespace, or seen to end there by Landlock.
+    pub signals_bounded: bool,
+    /// What the view lacks that servers may miss, and why.
+    pub notes: Vec<String>,
     /// The working directory taken.
     pub directory: Octets,
 }

@@ -4,9 +4,14 @@
 //! descriptor is the socket to the warden.
 
 mod apply;
+mod brood;
 pub mod message;
 mod supervise;
+mod userns;
 mod view;
+
+pub use userns::{PROBE, probe};
+pub use view::host_base;
 
 use std::{fmt, io, os::fd::OwnedFd};
 
@@ -70,6 +75,7 @@ pub fn main() -> ExitStatus {
 fn run(channel: &Channel) -> Result<(), StepError> {
     let (setup, descriptors) = receive_setup(channel).map_err(|error| link("setup", &error))?;
     let (setup, pipes, confinement) = apply::apply(channel, *setup, descriptors)?;
+    let brood = brood::Brood::of(&setup, &confinement);
     channel
         .send(&FromInit::Ready(confinement), &[])
         .map_err(|error| link("ready", &error))?;
@@ -89,7 +95,7 @@ fn run(channel: &Channel) -> Result<(), StepError> {
             ));
         }
     }
-    supervise::run(channel, &setup, pipes)
+    supervise::run(channel, &setup, pipes, brood)
 }
 
 fn link(step: &'static str, error: &ChannelError) -> StepError {
@@ -102,7 +108,7 @@ fn receive_setup(channel: &Channel) -> Result<(Box<Setup>, Vec<OwnedFd>), Channe
     let (ToInit::Setup(setup), mut descriptors) = channel.receive()? else {
         return Err(unexpected());
     };
-    let wanted = setup.mounts.len() + usize::from(setup.view == crate::link::message::View::Host) + 3;
+    let wanted = setup.descriptors();
     while descriptors.len() < wanted {
         let (ToInit::Descriptors, mut more) = channel.receive()? else {
             return Err(unexpected());

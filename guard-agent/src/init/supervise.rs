@@ -21,9 +21,11 @@ use nix::{
 use super::{
     StepError,
     apply::Pipes,
+    brood::Brood,
     message::{FromInit, Setup, ToInit},
 };
 use crate::{
+    confine::seccomp,
     fault,
     link::channel::{Channel, ChannelError},
     octets::Octets,
@@ -37,14 +39,23 @@ fn failed(cause: impl std::fmt::Display) -> StepError {
     StepError::new("init.child", "", cause)
 }
 
-/// Runs the child to its end.
-pub(super) fn run(channel: &Channel, setup: &Setup, pipes: Pipes) -> Result<(), StepError> {
+/// Runs the child to its end. However it comes, nothing of the sandbox is left when this returns.
+pub(super) fn run(channel: &Channel, setup: &Setup, pipes: Pipes, brood: Brood) -> Result<(), StepError> {
+    let result = watch(channel, setup, pipes, brood);
+    brood.end();
+    result
+}
+
+fn watch(channel: &Channel, setup: &Setup, pipes: Pipes, brood: Brood) -> Result<(), StepError> {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGCHLD);
+    if brood.is_ours() {
+        signals.add(Signal::SIGTERM);
+    }
     sigprocmask(SigmaskHow::SIG_BLOCK, Some(&signals), None).map_err(failed)?;
     let deaths =
         SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).map_err(failed)?;
-    let child = match start(setup, pipes).map_err(|error| StepError::new("init.fork", "", error))? {
+    let child = match start(setup, pipes, brood).map_err(|error| StepError::new("init.fork", "", error))? {
         Started::Running(child) => child,
         Started::Unprepared(error) => return Err(StepError::new("init.exec", "", error)),
         Started::NotExecuted(errno) => {
@@ -69,7 +80,11 @@ pub(super) fn run(channel: &Channel, setup: &Setup, pipes: Pipes) -> Result<(), 
         let [link, death] = ready.map(|entry| entry.any().unwrap_or(true));
         if death {
             // Several deaths may have merged into one signal: read, then reap until none is left.
-            while deaths.read_signal().map_err(failed)?.is_some() {}
+            while let Some(signal) = deaths.read_signal().map_err(failed)? {
+                if signal.ssi_signo == Signal::SIGTERM as u32 {
+                    return Ok(());
+                }
+            }
             if let Some((code, signal)) = reap(child).map_err(failed)? {
                 // Everything else in the sandbox dies with this process.
                 let _ = channel.send(&FromInit::Exited { code, signal }, &[]);
@@ -121,7 +136,7 @@ const PREPARE: u8 = 1;
 const EXECUTE: u8 = 2;
 
 /// Forks and executes the program.
-fn start(setup: &Setup, pipes: Pipes) -> io::Result<Started> {
+fn start(setup: &Setup, pipes: Pipes, brood: Brood) -> io::Result<Started> {
     fault::point("init.fork")?;
     let text = |octets: &Octets| CString::new(octets.0.clone()).map_err(io::Error::from);
     let program = text(&setup.program)?;
@@ -136,10 +151,20 @@ fn start(setup: &Setup, pipes: Pipes) -> io::Result<Started> {
             CString::new(pair).map_err(io::Error::from)
         })
         .collect::<io::Result<_>>()?;
+    let no_signals = brood
+        .needs_filter()
+        .then(|| seccomp::no_signals().map_err(|error| io::Error::other(crate::refusal::chain(&error))))
+        .transpose()?;
     let (verdict, report) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
     match fork()? {
         Forked::Child => {
-            let (stage, error) = become_child(&program, &argv, &environment, &pipes, report.as_raw_fd());
+            let (stage, error) = become_child(
+                (&program, &argv, &environment),
+                &pipes,
+                report.as_raw_fd(),
+                brood,
+                no_signals.as_deref(),
+            );
             let errno = error.raw_os_error().unwrap_or(libc::EIO).to_ne_bytes();
             let _ = File::from(report).write_all(&[stage, errno[0], errno[1], errno[2], errno[3]]);
             exec::leave(127);
@@ -169,11 +194,11 @@ fn start(setup: &Setup, pipes: Pipes) -> io::Result<Started> {
 
 /// Returns only what failed.
 fn become_child(
-    program: &CString,
-    argv: &[CString],
-    environment: &[CString],
+    (program, argv, environment): (&CString, &[CString], &[CString]),
     pipes: &Pipes,
     report: i32,
+    brood: Brood,
+    no_signals: Option<&[libc::sock_filter]>,
 ) -> (u8, io::Error) {
     let prepare = || -> io::Result<()> {
         nix::unistd::setsid()?;
@@ -189,6 +214,13 @@ fn become_child(
         // Our runtime ignores SIGPIPE; what a client ignored comes down to here too. A server starts afresh.
         signals::reset_all()?;
         sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
+        if brood.is_ours() {
+            // It may take that back; then init's death is the warden's to follow up.
+            process::parent_death_signal(libc::SIGKILL)?;
+        }
+        if let Some(filter) = no_signals {
+            crate::sys::seccomp::install(filter)?;
+        }
         fault::point("init.exec")
     };
     match prepare() {

@@ -18,13 +18,17 @@ use nix::{
     sys::stat::{Mode, SFlag, makedev, mkdirat, mknodat},
 };
 
-use super::{StepError, apply::shows_host, message::Setup};
+use super::{
+    StepError,
+    apply::shows_host,
+    message::{Ground, Setup, Source},
+};
 use crate::{
     config::rights::Rights,
     confine::landlock::Access,
     sys::{
         fs::open_at,
-        mount::{Attributes, attach, new_filesystem},
+        mount::{Attributes, attach, clone_tree, new_filesystem, set_attributes},
     },
 };
 
@@ -150,10 +154,56 @@ impl Tree {
     }
 }
 
-/// Builds the view from the detached trees and pivots into it.
-pub(super) fn build(setup: &Setup, descriptors: Vec<OwnedFd>) -> Result<(), StepError> {
+/// The host's tree for a host view: read-only, without devices and set-id programs.
+pub fn host_base() -> io::Result<OwnedFd> {
+    let tree = clone_tree(File::open("/")?, true)?;
+    set_attributes(
+        &tree,
+        Attributes {
+            read_only: true,
+            no_exec: true,
+            no_dev: true,
+            no_suid: true,
+        },
+    )?;
+    Ok(tree)
+}
+
+/// A detached tree of what the warden opened, which may not clone it without privilege. Found again by its path, and
+/// only if it still is the same object: the warden's checks were of that one.
+fn find_again(source: &Source, opened: &OwnedFd) -> io::Result<OwnedFd> {
+    let slash = File::open("/")?;
+    let path = source.path.as_path();
+    let found = open_at(
+        &slash,
+        path.strip_prefix("/").unwrap_or(path),
+        libc::O_PATH | libc::O_NOFOLLOW,
+        libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS,
+    )?;
+    if identity(&found)? != identity(opened)? {
+        return Err(io::Error::other("it was replaced while the sandbox was made"));
+    }
+    let tree = match clone_tree(&found, source.recursive) {
+        // Of mounts that came from a more privileged namespace none may be left out.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => clone_tree(&found, true),
+        other => other,
+    }?;
+    set_attributes(&tree, source.attributes)?;
+    Ok(tree)
+}
+
+fn identity(object: &OwnedFd) -> io::Result<(u64, u64)> {
+    let meta = File::from(object.try_clone()?).metadata()?;
+    Ok((meta.dev(), meta.ino()))
+}
+
+/// Builds the view from the detached trees and pivots into it. Returns what it lacks.
+pub(super) fn build(setup: &Setup, descriptors: Vec<OwnedFd>) -> Result<Vec<String>, StepError> {
+    let mut notes = Vec::new();
     let mut descriptors = descriptors.into_iter();
-    let base = if shows_host(setup) {
+    let base = if shows_host(setup) && setup.ground == Ground::UserNamespace {
+        host_base().map_err(at("/"))?
+    } else if shows_host(setup) {
         descriptors
             .next()
             .ok_or_else(|| StepError::new(STEP, "/", "no tree for the host's view"))?
@@ -178,8 +228,12 @@ pub(super) fn build(setup: &Setup, descriptors: Vec<OwnedFd>) -> Result<(), Step
         own.insert(device(&base).map_err(at("/"))?);
     }
     let mut tree = Tree { root: base, own };
-    private_trees(&mut tree, setup)?;
+    private_trees(&mut tree, setup, &mut notes)?;
     for (point, object) in setup.mounts.iter().zip(descriptors) {
+        let object = match &point.source {
+            None => object,
+            Some(source) => find_again(source, &object).map_err(at(point.path.to_string()))?,
+        };
         let target = tree
             .target(point.path.as_path(), point.is_directory)
             .map_err(at(point.path.to_string()))?;
@@ -193,12 +247,26 @@ pub(super) fn build(setup: &Setup, descriptors: Vec<OwnedFd>) -> Result<(), Step
             ..HARD
         };
         // The root's own mount alone; what is mounted below keeps its rights. Recursion would take them.
-        remount_root(&tree.root, whole).map_err(at("/"))?;
+        remount(&tree.root, whole).map_err(at("/"))?;
     }
-    pivot(&tree.root).map_err(at("/"))
+    if setup.ground == Ground::UserNamespace {
+        // Here they belong to the child's uid, for which root's would be closed.
+        let closed = Attributes {
+            read_only: true,
+            ..HARD
+        };
+        for path in ["/dev", "/run"] {
+            let own = tree.directory(Path::new(path)).map_err(at(path))?;
+            if tree.require_own(&own).is_ok() {
+                remount(&own, closed).map_err(at(path))?;
+            }
+        }
+    }
+    pivot(&tree.root).map_err(at("/"))?;
+    Ok(notes)
 }
 
-fn remount_root(root: &OwnedFd, attributes: Attributes) -> io::Result<()> {
+fn remount(root: &OwnedFd, attributes: Attributes) -> io::Result<()> {
     let path = format!("/proc/self/fd/{}", root.as_raw_fd());
     let mut flags = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     if attributes.no_exec {
@@ -212,7 +280,7 @@ fn remount_root(root: &OwnedFd, attributes: Attributes) -> io::Result<()> {
 }
 
 /// The trees that are the sandbox's own in both views.
-fn private_trees(tree: &mut Tree, setup: &Setup) -> Result<(), StepError> {
+fn private_trees(tree: &mut Tree, setup: &Setup, notes: &mut Vec<String>) -> Result<(), StepError> {
     let size = setup.tmp_bytes.to_string();
     let sized = |mode: &str| {
         vec![
@@ -221,14 +289,24 @@ fn private_trees(tree: &mut Tree, setup: &Setup) -> Result<(), StepError> {
             (c"mode", mode.to_owned()),
         ]
     };
-    let proc = new_filesystem(c"proc", &[], HARD).map_err(at("/proc"))?;
-    tree.mount(proc, "/proc")?;
+    let proc = match new_filesystem(c"proc", &[], HARD) {
+        // Inside a container whose `/proc` is masked the kernel shows no whole one.
+        Err(error) if setup.ground == Ground::UserNamespace && error.raw_os_error() == Some(libc::EPERM) => {
+            notes.push(
+                "the server has no `/proc`: this machine's own is masked, and the kernel gives no whole one then".into(),
+            );
+            let options = [(c"size", "4k".to_owned()), (c"mode", "0555".to_owned())];
+            tmpfs(&options, HARD)
+        }
+        other => other,
+    };
+    tree.mount(proc.map_err(at("/proc"))?, "/proc")?;
     tree.mount(tmpfs(&sized("1777"), HARD).map_err(at("/tmp"))?, "/tmp")?;
     tree.mount(
         tmpfs(&[(c"size", "1m".into()), (c"mode", "0755".into())], HARD).map_err(at("/run"))?,
         "/run",
     )?;
-    device_tree(tree, &sized("1777"))?;
+    device_tree(tree, setup.ground, &sized("1777"))?;
     if shows_host(setup) {
         let empty = || tmpfs(&[(c"size", "4k".into()), (c"mode", "0555".into())], HARD);
         // The cgroup tree, and the rest of sysfs with it.
@@ -245,7 +323,7 @@ fn private_trees(tree: &mut Tree, setup: &Setup) -> Result<(), StepError> {
     Ok(())
 }
 
-fn device_tree(tree: &mut Tree, shared: &[(&CStr, String)]) -> Result<(), StepError> {
+fn device_tree(tree: &mut Tree, ground: Ground, shared: &[(&CStr, String)]) -> Result<(), StepError> {
     let attributes = Attributes {
         no_dev: false,
         ..HARD
@@ -254,13 +332,11 @@ fn device_tree(tree: &mut Tree, shared: &[(&CStr, String)]) -> Result<(), StepEr
     tree.mount(tmpfs(&options, attributes).map_err(at("/dev"))?, "/dev")?;
     let dev = tree.directory(Path::new("/dev")).map_err(at("/dev"))?;
     for (name, minor) in DEVICES {
-        let mode = Mode::from_bits_truncate(0o666);
-        mknodat(&dev, name, SFlag::S_IFCHR, mode, makedev(1, minor))
-            .and_then(|()| {
-                // The umask took bits from the mode.
-                nix::sys::stat::fchmodat(&dev, name, mode, nix::sys::stat::FchmodatFlags::FollowSymlink)
-            })
-            .map_err(|error| StepError::new(STEP, format!("/dev/{name}"), error))?;
+        match ground {
+            Ground::UserNamespace => borrow_device(tree, &dev, name, minor),
+            Ground::Machine | Ground::Bare => make_device(&dev, name, minor),
+        }
+        .map_err(|error| StepError::new(STEP, format!("/dev/{name}"), error))?;
     }
     for (name, target) in [
         ("fd", "/proc/self/fd"),
@@ -272,6 +348,39 @@ fn device_tree(tree: &mut Tree, shared: &[(&CStr, String)]) -> Result<(), StepEr
             .map_err(|error| StepError::new(STEP, format!("/dev/{name}"), error))?;
     }
     tree.mount(tmpfs(shared, HARD).map_err(at("/dev/shm"))?, "/dev/shm")
+}
+
+fn make_device(dev: &OwnedFd, name: &str, minor: u64) -> io::Result<()> {
+    let mode = Mode::from_bits_truncate(0o666);
+    mknodat(dev, name, SFlag::S_IFCHR, mode, makedev(1, minor))?;
+    // The umask took bits from the mode.
+    nix::sys::stat::fchmodat(dev, name, mode, nix::sys::stat::FchmodatFlags::FollowSymlink)?;
+    Ok(())
+}
+
+/// The host's own node: without privilege none can be made.
+fn borrow_device(tree: &Tree, dev: &OwnedFd, name: &str, minor: u64) -> io::Result<()> {
+    let slash = File::open("/")?;
+    let node = open_at(
+        &slash,
+        &Path::new("dev").join(name),
+        libc::O_PATH | libc::O_NOFOLLOW,
+        libc::RESOLVE_NO_SYMLINKS,
+    )?;
+    let meta = File::from(node.try_clone()?).metadata()?;
+    if meta.mode() & libc::S_IFMT != libc::S_IFCHR || meta.rdev() != makedev(1, minor) {
+        return Err(io::Error::other("the host's is another device"));
+    }
+    let copy = clone_tree(&node, false)?;
+    set_attributes(
+        &copy,
+        Attributes {
+            no_dev: false,
+            ..HARD
+        },
+    )?;
+    mknodat(dev, name, SFlag::S_IFREG, Mode::from_bits_truncate(0o444), 0)?;
+    attach(&copy, tree.open(dev, Path::new(name), false)?)
 }
 
 /// Small files that only a private view needs.
@@ -391,6 +500,37 @@ pub(super) fn landlock_rules(setup: &Setup) -> Result<Vec<(OwnedFd, Access)>, St
         && !hidden(home.as_path())
     {
         push(home.as_path(), Rights::RW.into())?;
+    }
+    Ok(rules)
+}
+
+/// The objects of Landlock's rules where there is no view: those the warden opened.
+pub(super) fn bare_rules(setup: &Setup, objects: Vec<OwnedFd>) -> Result<Vec<(OwnedFd, Access)>, StepError> {
+    let mut rules = Vec::new();
+    for (point, object) in setup.mounts.iter().zip(objects) {
+        if let Some(rights) = point.rights {
+            rules.push((object, rights.into()));
+        }
+    }
+    let slash = File::open("/").map_err(at("/"))?;
+    let mut add = |path: &Path, access: Access| -> Result<(), StepError> {
+        let below = path.strip_prefix("/").unwrap_or(path);
+        match open_at(&slash, below, libc::O_PATH, 0) {
+            Ok(object) => rules.push((object, access)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(StepError::new("init.landlock", path.display().to_string(), error)),
+        }
+        Ok(())
+    };
+    for (path, _) in &setup.files {
+        add(path.as_path(), Rights::R.into())?;
+    }
+    add(Path::new("/proc"), Rights::R.into())?;
+    for (name, _) in DEVICES {
+        add(&Path::new("/dev").join(name), Access::DEVICE)?;
+    }
+    if let Some(scratch) = &setup.scratch {
+        add(scratch.as_path(), Rights::RW.into())?;
     }
     Ok(rules)
 }

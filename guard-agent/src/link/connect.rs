@@ -82,7 +82,7 @@ fn greet(directory: &Path) -> Result<Channel, Refusal> {
     let end = Instant::now() + LIMIT;
     loop {
         match connect(&directory.join(SOCKET)) {
-            Ok((channel, warden)) => match same_files(warden).and_then(|()| hello(&channel)) {
+            Ok((channel, warden)) => match hello(&channel).and_then(|files| same_files(warden, files)) {
                 Ok(()) => return Ok(channel),
                 // It left between accepting us and hearing us.
                 Err(Greeting::Gone) => {}
@@ -128,9 +128,14 @@ fn connect(path: &Path) -> io::Result<(Channel, i32)> {
 
 /// A warden in another mount namespace would open the paths of this command line elsewhere: other files by the
 /// same names.
-fn same_files(warden: i32) -> Result<(), Greeting> {
-    let namespace =
-        |process: &str| fs::metadata(format!("/proc/{process}/ns/mnt")).map(|meta| (meta.dev(), meta.ino()));
+///
+/// Root looks for itself. An ordinary user cannot: the warden, of the same user, is not to be looked into, and says it.
+fn same_files(warden: i32, said: (u64, u64)) -> Result<(), Greeting> {
+    let namespace = |process: &str| match process {
+        "self" => state::files(),
+        _ if !nix::unistd::geteuid().is_root() => Ok(said),
+        process => fs::metadata(format!("/proc/{process}/ns/mnt")).map(|meta| (meta.dev(), meta.ino())),
+    };
     let refuse = |why: String| {
         Err(Greeting::Refused(Refusal::usage(
             "cannot use the running warden",
@@ -156,7 +161,8 @@ enum Greeting {
     Refused(Refusal),
 }
 
-fn hello(channel: &Channel) -> Result<(), Greeting> {
+/// Where the warden's files are.
+fn hello(channel: &Channel) -> Result<(u64, u64), Greeting> {
     let hello = ToWarden::Hello {
         link: VERSION,
         build: crate::BUILD.into(),
@@ -165,8 +171,15 @@ fn hello(channel: &Channel) -> Result<(), Greeting> {
         return Err(Greeting::Gone);
     }
     match channel.receive_within::<FromWarden>(Duration::from_secs(10)) {
-        Ok((FromWarden::Welcome { link: VERSION, build }, _)) if build == crate::BUILD => Ok(()),
-        Ok((FromWarden::Welcome { link, build }, _)) => Err(Greeting::Refused(Refusal::usage(
+        Ok((
+            FromWarden::Welcome {
+                link: VERSION,
+                build,
+                files,
+            },
+            _,
+        )) if build == crate::BUILD => Ok(files),
+        Ok((FromWarden::Welcome { link, build, .. }, _)) => Err(Greeting::Refused(Refusal::usage(
             "cannot use the running warden",
             format!(
                 "it is build `{build}` with link version {link}, this program is build `{}` with link version {VERSION}",

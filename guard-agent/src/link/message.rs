@@ -108,6 +108,8 @@ pub struct LaunchRequest {
     pub free_names: Vec<String>,
     pub user: User,
     pub view: View,
+    /// Whether somebody asked for that view: then there is no other.
+    pub view_asked: bool,
     pub limits: Limits,
     /// Facets that must be enforced, else no launch.
     pub require: Vec<Facet>,
@@ -145,6 +147,8 @@ pub enum FromWarden {
     Welcome {
         link: u32,
         build: String,
+        /// Device and inode of the warden's mount namespace.
+        files: (u64, u64),
     },
     Refused(Refusal),
     /// The child runs. With it come three descriptors: its stdin (write), stdout and stderr (read).
@@ -165,8 +169,10 @@ pub struct Launched {
     pub not_enforced: Vec<String>,
     /// Why files, programs and processes are not observed, when they are not.
     pub not_observed: Option<String>,
-    /// The uid (and gid) the gateway must take before it reads a byte of the client.
-    pub gateway_uid: u32,
+    /// What else the operator should know, a line each.
+    pub notes: Vec<String>,
+    /// The uid (and gid) the gateway must take before it reads a byte of the client; without root it has none.
+    pub gateway_uid: Option<u32>,
 }
 
 /// How the child ended.

@@ -15,6 +15,13 @@ pub const SANDBOX_NAMESPACES: u64 =
     (libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWNET | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS)
         as u64;
 
+/// The same for a caller without privilege: owned by a user namespace of the sandbox's own.
+pub const USER_NAMESPACES: u64 = SANDBOX_NAMESPACES | libc::CLONE_NEWUSER as u64;
+
+/// What init needs of its user namespace until it gives everything up: mounts, the bounding set, the ceiling of
+/// further user namespaces. `execve` takes all that is not ambient from who is not uid 0.
+const KEPT: [u32; 3] = [8, 21, 24]; // CAP_SETPCAP, CAP_SYS_ADMIN, CAP_SYS_RESOURCE
+
 /// libc's constant overflows its type.
 const CLONE_INTO_CGROUP: u64 = 1 << 33;
 
@@ -42,6 +49,36 @@ fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
         .map(|text| text.as_ptr())
         .chain([ptr::null()])
         .collect()
+}
+
+/// Keeps the capabilities of a new user namespace over `execve`. Raw calls on the stack alone.
+///
+/// # Safety
+/// Only in the process that `clone3` has just made: it changes the calling thread's capabilities.
+unsafe fn keep_capabilities() {
+    // _LINUX_CAPABILITY_VERSION_3, this thread.
+    let header: [u32; 2] = [0x2008_0522, 0];
+    // Low and high half of each of: effective, permitted, inheritable.
+    let mut sets: [[u32; 3]; 2] = [[0; 3]; 2];
+    // SAFETY: header and sets have the kernel's layout for this version and live on this stack. What fails shows
+    // later, as a mount that is not allowed.
+    unsafe {
+        libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr());
+        for half in &mut sets {
+            half[2] = half[1];
+        }
+        libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr());
+        for capability in KEPT {
+            libc::syscall(
+                libc::SYS_prctl,
+                libc::PR_CAP_AMBIENT,
+                libc::PR_CAP_AMBIENT_RAISE,
+                capability,
+                0,
+                0,
+            );
+        }
+    }
 }
 
 /// Starts `image` in new `namespaces`, a member of `cgroup` from its first instruction when one is given.
@@ -82,6 +119,9 @@ pub fn spawn(namespaces: u64, cgroup: Option<BorrowedFd<'_>>, image: &Image<'_>)
                 ptr::null::<u64>(),
                 8,
             );
+            if namespaces & libc::CLONE_NEWUSER as u64 != 0 {
+                keep_capabilities();
+            }
             // The channel first: it may itself sit at 0, 1 or 2 only if the parent closed those, which it never does.
             if channel == 3 {
                 libc::syscall(libc::SYS_fcntl, 3, libc::F_SETFD, 0);

@@ -7,6 +7,7 @@
 pub mod bpf;
 pub mod clone;
 pub mod exec;
+pub mod family;
 pub mod fs;
 pub mod landlock;
 pub mod mount;

@@ -7,10 +7,12 @@ use std::{
     ptr,
 };
 
+use serde::{Deserialize, Serialize};
+
 use super::check;
 
 /// Attributes of a mount.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
     pub read_only: bool,
     pub no_exec: bool,

@@ -62,6 +62,21 @@ pub fn pidfd_kill(pidfd: impl AsFd, signal: i32) -> io::Result<()> {
     .map(drop)
 }
 
+/// Waits for the death of a process; `false` when it still lives after `limit`.
+pub fn wait_dead(pidfd: impl AsFd, limit: std::time::Duration) -> bool {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let end = std::time::Instant::now() + limit;
+    loop {
+        let left = end.saturating_duration_since(std::time::Instant::now());
+        let mut ready = [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut ready, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)) {
+            Ok(count) => return count > 0,
+            Err(nix::Error::EINTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
 /// Takes ids for good, as raw calls: in a process without threads, or for this thread alone.
 pub fn set_ids(uid: u32, gid: u32, groups: &[u32]) -> io::Result<()> {
     // SAFETY: pointer and length describe the live slice; the others take plain integers.
@@ -84,6 +99,11 @@ pub fn no_new_privileges() -> io::Result<()> {
 
 pub fn not_dumpable() -> io::Result<()> {
     prctl(libc::PR_SET_DUMPABLE, 0)
+}
+
+/// Orphans among this process's descendants become its children.
+pub fn adopt_orphans() -> io::Result<()> {
+    prctl(libc::PR_SET_CHILD_SUBREAPER, 1)
 }
 
 pub fn parent_death_signal(signal: i32) -> io::Result<()> {

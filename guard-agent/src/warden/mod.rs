@@ -1,19 +1,22 @@
 //! The only process with privilege and input: it launches, kills, records, and never parses MCP.
 
 pub mod cgroup;
-mod events;
 mod ending;
+mod events;
+pub mod hold;
 pub mod kernel;
 pub mod launch;
 mod launcher;
 pub mod reaper;
 pub mod registry;
 mod running;
+mod scratch;
 mod serve;
 mod session;
 mod start;
 pub mod state;
 pub mod sweep;
 mod trails;
+mod unprivileged;
 
 pub use serve::{Args, main};

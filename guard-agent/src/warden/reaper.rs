@@ -15,7 +15,7 @@ use std::{
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::{state, sweep};
+use super::{hold::Children, state, sweep};
 use crate::{
     exit::ExitStatus,
     fault,
@@ -39,7 +39,7 @@ pub(super) struct Starting {
 
 /// Starts it for this process, which must be the warden: before the first cgroup is made, so that there is always
 /// somebody to remove it.
-pub(super) fn start(program: &File, null: &File, state: &Path) -> io::Result<Starting> {
+pub(super) fn start(program: &File, null: &File, state: &Path, children: &Children) -> io::Result<Starting> {
     let own = i32::try_from(std::process::id()).map_err(io::Error::other)?;
     let warden = sys::process::pidfd_open(own)?;
     let (channel, theirs) = Channel::pair()?;
@@ -55,7 +55,7 @@ pub(super) fn start(program: &File, null: &File, state: &Path) -> io::Result<Sta
         channel: theirs.as_fd(),
         null: null.as_fd(),
     };
-    let born = sys::clone::spawn(0, None, &image)?;
+    let born = children.start(|| sys::clone::spawn(0, None, &image))?;
     let starting = Starting { born, channel };
     drop(theirs);
     starting
@@ -111,6 +111,7 @@ fn run(directory: &Path) -> io::Result<usize> {
     let channel = Channel::new(sys::process::inherited_channel())?;
     // No signal that is meant for the warden's group reaches this process.
     nix::unistd::setsid()?;
+    sys::process::not_dumpable()?;
     let (warden, held) = match prepare(&channel) {
         Ok(prepared) => prepared,
         Err(error) => {

@@ -22,6 +22,9 @@ pub struct Entry {
     pub started_us: i64,
     /// Whether a launch record was written: then an exit record is owed.
     pub launched: bool,
+    /// Where there is no cgroup: the sandbox's init, and when it started, which no later process with its pid has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init: Option<(i32, u64)>,
 }
 
 fn directory(state: &Path) -> PathBuf {

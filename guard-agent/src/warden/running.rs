@@ -12,19 +12,19 @@ use tokio::{
 };
 
 use super::{
-    cgroup::Sandbox,
     ending::{End, Told, out_of_memory, record_end, record_gateway_death, resource_use},
     events::Admission,
+    hold::Sandbox,
     launch::{Parked, report, step_failed},
     serve::Warden,
-    session::{TIER, dynamic_uid},
+    session::dynamic_uid,
     trails::write_all,
 };
 use crate::{
     audit::{AuditHandle, Body},
     confine::notify::{Listener, answer},
     fault,
-    init::message::{FromInit, ToInit},
+    init::message::{FromInit, Ground, ToInit},
     link::{
         asynchronous::AsyncLink,
         channel::ChannelError,
@@ -68,10 +68,13 @@ pub(super) struct Running {
     unwritten: u64,
     /// Our ends of the child's pipes until the gateway has them.
     pub(super) pipes: Option<[OwnedFd; 3]>,
+    /// What the operator is told at the launch.
+    notes: Vec<String>,
 }
 
 impl Running {
     pub(super) fn new(
+        warden: &Warden,
         parked: Parked,
         admission: Admission,
         session: &str,
@@ -88,6 +91,7 @@ impl Running {
             Ok(watched) => watched,
             Err(error) => return Err((error, Box::new(parked))),
         };
+        let notes = super::unprivileged::notes(&warden.facts, &parked);
         Ok(Self {
             session: session.to_owned(),
             server: request.server.clone(),
@@ -101,6 +105,7 @@ impl Running {
             pidfd,
             init,
             notifications,
+            notes,
             pipes: Some(parked.pipes),
         })
     }
@@ -131,15 +136,18 @@ impl Running {
     /// The gateway gets the child's pipes. It may have died since it asked.
     pub(super) async fn hand_over(
         &mut self,
+        warden: &Warden,
         link: &AsyncLink,
         facets: &report::Facets,
     ) -> Result<(), Refusal> {
+        let privileged = warden.context.ground == Ground::Machine;
         let launched = Launched {
             session: self.session.clone(),
-            tier: TIER.to_owned(),
-            not_enforced: report::not_enforced(facets),
+            tier: warden.facts.tier().to_owned(),
+            not_enforced: report::not_enforced(warden.context.ground, facets),
             not_observed: self.admission.missing().map(str::to_owned),
-            gateway_uid: dynamic_uid()?,
+            notes: std::mem::take(&mut self.notes),
+            gateway_uid: privileged.then(dynamic_uid).transpose()?,
         };
         let pipes = self
             .pipes
@@ -330,7 +338,7 @@ impl Running {
 impl Parked {
     /// Undoes a launch whose child was never released. Blocks for the milliseconds a kill takes.
     pub(super) fn abandon(self) {
-        if let Err(error) = super::cgroup::destroy(self.cgroup.path(), Duration::from_secs(2)) {
+        if let Err(error) = self.cgroup.destroy(Duration::from_secs(2)) {
             tracing::error!(error = %chain(&error), "cannot undo a launch");
         }
         let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(self.pid), None);

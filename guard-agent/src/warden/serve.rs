@@ -10,15 +10,18 @@ use std::{
 };
 
 use tokio::{
-    io::{Interest, unix::AsyncFd},
+    io::{
+        Interest,
+        unix::{AsyncFd, AsyncFdReadyGuard},
+    },
     sync::{Notify, watch},
     task::LocalSet,
     time::{Instant, sleep_until, timeout},
 };
 
 use super::{
-    cgroup::Parent,
     events::Ring,
+    hold::Parent,
     launch::{Context, report::KernelFacts},
     launcher::Launcher,
     session, start, state,
@@ -117,6 +120,8 @@ fn stand_alone() -> io::Result<()> {
     let _ = nix::unistd::setsid();
     // Descriptors the starter inherited from its client: whoever waits for their end would wait for ours.
     sys::process::close_from(3)?;
+    // Where it has its servers' uid: none of them reads it, whatever else fails.
+    sys::process::not_dumpable()?;
     nix::sys::signal::SigSet::empty().thread_set_mask()?;
     lift_limits()?;
     // Directories of the views must be passable for the server's user, whatever the starter's mask is.
@@ -133,7 +138,13 @@ fn lift_limits() -> io::Result<()> {
         (Resource::RLIMIT_AS, 'v'),
         (Resource::RLIMIT_DATA, 'd'),
     ] {
-        if getrlimit(limit)? != (RLIM_INFINITY, RLIM_INFINITY)
+        let (soft, most) = getrlimit(limit)?;
+        if !nix::unistd::geteuid().is_root() {
+            // It serves this user alone, who may have set them for all of theirs.
+            setrlimit(limit, most, most)?;
+            continue;
+        }
+        if (soft, most) != (RLIM_INFINITY, RLIM_INFINITY)
             && setrlimit(limit, RLIM_INFINITY, RLIM_INFINITY).is_err()
         {
             return Err(io::Error::other(format!(
@@ -159,23 +170,27 @@ fn silence_stdout() {
 async fn run(args: &Args, started: start::Started) -> io::Result<()> {
     let start::Started {
         context,
-        mut programs,
+        programs,
         reaper,
         listener,
         facts,
         lock,
     } = started;
     let (stop, stopped) = watch::channel(None);
-    let events = programs
-        .take_events()
-        .ok_or_else(|| io::Error::other("the ring is taken"))?;
-    let readable = sys::ready::watch(programs.ring_fd()?, Interest::READABLE)?;
+    let (mut ring, mut watched) = (Ring::default(), None);
+    if let Some(mut programs) = programs {
+        let events = programs
+            .take_events()
+            .ok_or_else(|| io::Error::other("the ring is taken"))?;
+        watched = Some(sys::ready::watch(programs.ring_fd()?, Interest::READABLE)?);
+        ring = Ring::new(programs, events);
+    }
     let warden = Rc::new(Warden {
         launcher: Launcher::start(context.clone())?,
         context,
         facts,
         trails: Trails::default(),
-        ring: Ring::new(programs, events),
+        ring,
         stop: stopped,
         busy: Cell::new(0),
         idle: Notify::new(),
@@ -200,7 +215,7 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
                     Err(error) => tracing::warn!(%error, "cannot accept a connection"),
                 }
             }
-            ready = readable.readable() => {
+            ready = readable(watched.as_ref()) => {
                 let mut ready = ready?;
                 if warden.drain_events().await {
                     // As fast as it is read it is filled: others go first.
@@ -235,6 +250,14 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
     leave(&warden.context.parent, &reaper);
     drop(lock);
     Ok(())
+}
+
+/// Readiness of the kernel's ring, where there is one.
+async fn readable(ring: Option<&AsyncFd<OwnedFd>>) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
+    match ring {
+        Some(ring) => ring.readable().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// The cgroup first. The reaper is told to go only when there is nothing left for it: until then this process may
@@ -273,8 +296,8 @@ async fn connection(warden: Rc<Warden>, socket: OwnedFd) {
 }
 
 async fn converse(warden: &Rc<Warden>, socket: OwnedFd) -> Result<(), ChannelError> {
-    if !start::peer_is_root(&socket.as_fd()) {
-        tracing::warn!("refused a connection that is not root's");
+    if !start::peer_is_ours(&socket.as_fd()) {
+        tracing::warn!("refused a connection of another user");
         return Ok(());
     }
     let mut link = AsyncLink::new(socket).map_err(ChannelError::Receive)?;
@@ -293,6 +316,7 @@ async fn converse(warden: &Rc<Warden>, socket: OwnedFd) -> Result<(), ChannelErr
         &FromWarden::Welcome {
             link: VERSION,
             build: crate::BUILD.into(),
+            files: state::files().map_err(ChannelError::Receive)?,
         },
         &[],
     )

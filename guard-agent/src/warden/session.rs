@@ -80,6 +80,7 @@ pub(super) async fn run(
             "name it from `/` on",
         ));
     }
+    let request = super::unprivileged::with_view(&warden.facts, request)?;
     let trail = warden.trails.acquire(&audit).await?;
     let result = with_trail(warden, link, request, &trail).await;
     Trails::release(warden, &audit).await;
@@ -103,6 +104,7 @@ async fn with_trail(
         audit: request.audit.clone(),
         started_us: jiff::Timestamp::now().as_microsecond(),
         launched: false,
+        init: None,
     };
     let registered = |entry: &registry::Entry| {
         fault::point("launch.register")
@@ -116,6 +118,7 @@ async fn with_trail(
         }
     };
     let ids = ids(&request.user)?;
+    super::unprivileged::same_ids(warden.context.ground, &ids)?;
     let job = Job {
         session: session.clone(),
         request: request.clone(),
@@ -129,6 +132,9 @@ async fn with_trail(
         }
     };
     entry.launched = true;
+    if parked.cgroup.cgroup().is_none() {
+        entry.init = crate::sys::family::stat(parked.pid).map(|stat| (parked.pid, stat.started));
+    }
     if let Err(refusal) = registered(&entry) {
         parked.abandon();
         unregister();
@@ -164,7 +170,7 @@ async fn live(
         }
     };
     let record = launch_record(warden, request, ids, &parked, session, &facets, &admission);
-    let allowed = report::require(request, &facets)
+    let allowed = report::require(request, warden.context.ground, &facets)
         .and_then(|()| fault::point("launch.record").map_err(|error| step_failed("launch.record", error)));
     if let Err(refusal) = allowed {
         parked.abandon();
@@ -183,7 +189,7 @@ async fn live(
         .await;
         return (Err(error.refusal()), told);
     }
-    let mut running = match Running::new(parked, admission, session, request) {
+    let mut running = match Running::new(warden, parked, admission, session, request) {
         Ok(running) => running,
         Err((error, parked)) => {
             parked.abandon();
@@ -204,7 +210,7 @@ async fn live(
                 ..End::default()
             },
         ),
-        Ok(()) => match running.hand_over(link, &facets).await {
+        Ok(()) => match running.hand_over(warden, link, &facets).await {
             Ok(()) => (true, running.watch(warden, link, trail).await),
             Err(refusal) => {
                 record_gateway_death(trail, session).await;
@@ -247,7 +253,7 @@ fn launch_record(
             gid: ids.gid,
             dynamic,
         },
-        tier: TIER.to_owned(),
+        tier: warden.facts.tier().to_owned(),
         enforcement: facets.clone(),
         require: request.require.clone(),
         allow_unenforced: request.allow_unenforced,
@@ -266,6 +272,3 @@ fn launch_record(
         grants: u32::try_from(parked.grants).unwrap_or(u32::MAX),
     }
 }
-
-/// The tier this build gives: root, no BPF LSM.
-pub(super) const TIER: &str = "T2";

@@ -9,13 +9,15 @@ use std::{
 };
 
 use super::{
-    cgroup::{CgroupError, Parent},
+    cgroup::{self, CgroupError},
+    hold::{Children, Parent},
     kernel::Programs,
     launch::{Context, report::KernelFacts},
     reaper, state, sweep,
 };
 use crate::{
     fault,
+    init::message::Ground,
     refusal::{Refusal, chain},
     sys::{clone::Born, seqpacket},
 };
@@ -23,7 +25,8 @@ use crate::{
 /// Everything a warden has when it is ready.
 pub(super) struct Started {
     pub(super) context: Arc<Context>,
-    pub(super) programs: Programs,
+    /// None without privilege.
+    pub(super) programs: Option<Programs>,
     pub(super) reaper: Born,
     pub(super) listener: OwnedFd,
     pub(super) facts: KernelFacts,
@@ -46,7 +49,7 @@ pub(super) fn log_to(path: &Path) {
         .try_init();
 }
 
-fn failed(step: &str, cause: impl std::fmt::Display) -> Refusal {
+pub(super) fn failed(step: &str, cause: impl std::fmt::Display) -> Refusal {
     Refusal::internal(
         format!("warden start step `{step}` failed"),
         cause.to_string(),
@@ -54,7 +57,7 @@ fn failed(step: &str, cause: impl std::fmt::Display) -> Refusal {
     )
 }
 
-fn step<T>(name: &'static str, work: impl FnOnce() -> io::Result<T>) -> Result<T, Refusal> {
+pub(super) fn step<T>(name: &'static str, work: impl FnOnce() -> io::Result<T>) -> Result<T, Refusal> {
     fault::point(name)
         .and_then(|()| work())
         .map_err(|error| failed(name, error))
@@ -67,6 +70,9 @@ pub(super) fn start(directory: &Path) -> Result<Option<Started>, Refusal> {
         return Ok(None);
     };
     log_to(&directory.join(state::LOG));
+    if !nix::unistd::geteuid().is_root() {
+        return super::unprivileged::start(&directory, lock).map(Some);
+    }
     kernel_ready()?;
     let swept = step("warden.sweep", || {
         sweep::sweep(&directory, "warden: it died; swept by the next one")
@@ -79,9 +85,11 @@ pub(super) fn start(directory: &Path) -> Result<Option<Started>, Refusal> {
         File::options().read(true).write(true).open("/dev/null")
     })?;
     // Before there is anything to clear up. It does so too when a later step fails and this process ends.
-    let reaper = step("warden.reaper", || reaper::start(&program, &null, &directory))?;
+    let reaper = step("warden.reaper", || {
+        reaper::start(&program, &null, &directory, &Children::default())
+    })?;
     step("warden.cgroup", || Ok(()))?;
-    let parent = Parent::create(&directory).map_err(|error| no_cgroup(&error))?;
+    let parent = cgroup::Parent::create(&directory).map_err(|error| no_cgroup(&error))?;
     // The cgroup goes again when a later step fails.
     match rest(&directory, parent, reaper, (program, null, lock)) {
         Ok(started) => Ok(Some(started)),
@@ -96,7 +104,7 @@ pub(super) fn start(directory: &Path) -> Result<Option<Started>, Refusal> {
 
 fn rest(
     directory: &Path,
-    parent: Parent,
+    parent: cgroup::Parent,
     reaper: reaper::Starting,
     (program, null, lock): (File, File, File),
 ) -> Result<Started, Refusal> {
@@ -118,18 +126,22 @@ fn rest(
             .unwrap_or_default(),
         unix_hooks_missing,
         limits_missing: parent.limits_unavailable(),
+        ground: Ground::Machine,
+        no_user_namespace: None,
     };
     let context = Context {
         program,
         null,
         state: directory.to_path_buf(),
         scaffold: state::scaffold(directory),
-        parent,
+        parent: Parent::Cgroup(parent),
+        ground: Ground::Machine,
+        inet_hooks: true,
         unix_hooks: facts.unix_hooks_missing.is_none(),
     };
     Ok(Started {
         context: Arc::new(context),
-        programs,
+        programs: Some(programs),
         reaper,
         listener,
         facts,
@@ -157,8 +169,8 @@ fn no_cgroup(error: &CgroupError) -> Refusal {
     )
 }
 
-/// A `SOCK_SEQPACKET` listener that only root can reach.
-fn listen(path: &Path) -> io::Result<OwnedFd> {
+/// A `SOCK_SEQPACKET` listener that only its owner can reach.
+pub(super) fn listen(path: &Path) -> io::Result<OwnedFd> {
     use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket};
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -172,7 +184,7 @@ fn listen(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Whether the peer of an accepted connection is root in our own user namespace.
-pub(super) fn peer_is_root(socket: &impl std::os::fd::AsFd) -> bool {
-    seqpacket::peer(socket).is_ok_and(|peer| peer.uid() == 0)
+/// Whether the peer of an accepted connection is whom this warden serves: root, or the one ordinary user.
+pub(super) fn peer_is_ours(socket: &impl std::os::fd::AsFd) -> bool {
+    seqpacket::peer(socket).is_ok_and(|peer| peer.uid() == nix::unistd::geteuid().as_raw())
 }

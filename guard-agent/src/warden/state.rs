@@ -22,7 +22,11 @@ fn refuse(state: &Path, why: impl Into<String>) -> Refusal {
     Refusal::usage(
         format!("cannot use state directory `{}`", shown(state)),
         why,
-        "name a directory that only root may write with `--state`",
+        if nix::unistd::geteuid().is_root() {
+            "name a directory that only root may write with `--state`"
+        } else {
+            "name a directory of your own that nobody else may write with `--state`"
+        },
     )
 }
 
@@ -94,4 +98,9 @@ pub fn lock_file(state: &Path) -> io::Result<File> {
 pub fn try_own(state: &Path) -> io::Result<Option<File>> {
     let file = lock_file(state)?;
     Ok(sys::process::try_lock(&file)?.then_some(file))
+}
+
+/// Device and inode of this process's mount namespace: whether two of ours mean the same files by a path.
+pub fn files() -> io::Result<(u64, u64)> {
+    fs::metadata("/proc/self/ns/mnt").map(|meta| (meta.dev(), meta.ino()))
 }

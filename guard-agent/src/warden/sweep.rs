@@ -1,13 +1,18 @@
 //! Ends and records what a dead warden left. Run by its reaper, or by the next warden at start; whoever runs it
 //! holds the state directory's lock, so it happens once.
 
-use std::{fs, io, path::Path, time::Duration};
+use std::{
+    fs, io,
+    path::Path,
+    time::{Duration, Instant},
+};
 
-use super::{cgroup, registry};
+use super::{cgroup, registry, scratch};
 use crate::{
     audit::{Body, Exit, Gap, GapKind, Options, Origin, Trail},
     fault,
     refusal::chain,
+    sys::family,
 };
 
 /// How long a sandbox may take to die. Tasks in uninterruptible sleep may take longer; then the next sweep ends it.
@@ -17,7 +22,12 @@ const LIMIT: Duration = Duration::from_secs(5);
 ///
 /// Returns how many sandboxes there were.
 pub fn sweep(state: &Path, cause: &str) -> io::Result<usize> {
-    let parent = cgroup::parent_path(state).ok();
+    let unprivileged = !nix::unistd::geteuid().is_root();
+    if unprivileged {
+        end_families(state)?;
+        scratch::sweep(state);
+    }
+    let parent = cgroup::parent_path(state).ok().filter(|_| !unprivileged);
     if parent.as_ref().is_some_and(|parent| parent.exists()) {
         fault::point("sweep.kill")?;
     }
@@ -58,6 +68,33 @@ pub fn sweep(state: &Path, cause: &str) -> io::Result<usize> {
         }
     }
     Ok(entries.len())
+}
+
+/// Without a cgroup: the inits of a dead warden end what they started, and themselves. What does not, is ended.
+fn end_families(state: &Path) -> io::Result<()> {
+    let alive = |entry: &registry::Entry| {
+        let (pid, started) = entry.init?;
+        (family::stat(pid)?.started == started).then_some(pid)
+    };
+    let entries = registry::entries(state)?;
+    if entries.iter().any(|entry| alive(entry).is_some()) {
+        fault::point("sweep.kill")?;
+    }
+    let end = Instant::now() + LIMIT;
+    while entries.iter().any(|entry| alive(entry).is_some()) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    for entry in &entries {
+        if let Some(pid) = alive(entry) {
+            tracing::error!(
+                session = entry.session,
+                pid,
+                "a sandbox did not end with its warden"
+            );
+            family::end_family(pid, LIMIT);
+        }
+    }
+    Ok(())
 }
 
 fn record(entry: &registry::Entry, cause: &str) -> Result<(), String> {

@@ -5,6 +5,7 @@ mod document;
 #[cfg(feature = "faults")]
 mod faults;
 mod keys;
+mod query;
 mod reading;
 mod records;
 mod tamper;

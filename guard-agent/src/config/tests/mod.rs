@@ -49,6 +49,7 @@ impl Case {
             sudo_gid: None,
             home: Some(base.join("home/ann")),
             xdg_state_home: None,
+            xdg_runtime_dir: None,
             accounts: Accounts {
                 passwd: base.join("passwd"),
                 group: base.join("group"),

@@ -31,11 +31,54 @@ const fn no_create(arg: u8) -> Cond {
     Cond::masked(arg, libc::O_CREAT as u32 | TMPFILE, 0)
 }
 
-pub(super) const OPEN: &[Rule] = &[Rule::new(&[no_create(1)]), Rule::new(&[no_set_id(2)])];
-pub(super) const OPENAT: &[Rule] = &[Rule::new(&[no_create(2)]), Rule::new(&[no_set_id(3)])];
-/// chmod, fchmod, creat, mkdir
+/// Emptying by opening is opening for writing, or somebody else judges it.
+const fn no_truncation(arg: u8) -> Cond {
+    Cond::masked(arg, libc::O_TRUNC as u32, 0)
+}
+const fn access(arg: u8, mode: i32) -> Cond {
+    Cond::masked(arg, libc::O_ACCMODE as u32, mode as u32)
+}
+
+pub(super) const OPEN: &[Rule] = &[
+    Rule::when(Needs::TruncationJudged, &[no_create(1)]),
+    Rule::when(Needs::TruncationJudged, &[no_set_id(2)]),
+    Rule::new(&[no_create(1), no_truncation(1)]),
+    Rule::new(&[no_create(1), access(1, libc::O_WRONLY)]),
+    Rule::new(&[no_create(1), access(1, libc::O_RDWR)]),
+    Rule::new(&[no_set_id(2), no_truncation(1)]),
+    Rule::new(&[no_set_id(2), access(1, libc::O_WRONLY)]),
+    Rule::new(&[no_set_id(2), access(1, libc::O_RDWR)]),
+];
+pub(super) const OPENAT: &[Rule] = &[
+    Rule::when(Needs::TruncationJudged, &[no_create(2)]),
+    Rule::when(Needs::TruncationJudged, &[no_set_id(3)]),
+    Rule::new(&[no_create(2), no_truncation(2)]),
+    Rule::new(&[no_create(2), access(2, libc::O_WRONLY)]),
+    Rule::new(&[no_create(2), access(2, libc::O_RDWR)]),
+    Rule::new(&[no_set_id(3), no_truncation(2)]),
+    Rule::new(&[no_set_id(3), access(2, libc::O_WRONLY)]),
+    Rule::new(&[no_set_id(3), access(2, libc::O_RDWR)]),
+];
+/// Modes, owners, times and attributes of files, watches of them.
+pub(super) const ATTRIBUTES: &[Rule] = &[Rule::when(Needs::ReadOnlyOutside, &[])];
+pub(super) const TRUNCATE: &[Rule] = &[Rule::when(Needs::TruncationJudged, &[])];
+pub(super) const CHMOD: &[Rule] = &[Rule::when(Needs::ReadOnlyOutside, &[no_set_id(1)])];
+pub(super) const CHMODAT: &[Rule] = &[Rule::when(Needs::ReadOnlyOutside, &[no_set_id(2)])];
+/// A pid of 0 is the caller itself.
+pub(super) const OWN_FIRST: &[Rule] = &[
+    Rule::when(Needs::OwnProcesses, &[]),
+    Rule::new(&[Cond::eq(0, 0)]),
+];
+/// `PRIO_PROCESS` or `IOPRIO_WHO_PROCESS`, and the caller itself.
+pub(super) const OWN_SECOND: &[Rule] = &[
+    Rule::when(Needs::OwnProcesses, &[]),
+    Rule::new(&[Cond::eq(0, libc::PRIO_PROCESS as u32), Cond::eq(1, 0)]),
+    Rule::new(&[Cond::eq(0, 1), Cond::eq(1, 0)]),
+];
+
+/// creat, mkdir
 pub(super) const MODE_1: &[Rule] = &[Rule::new(&[no_set_id(1)])];
-/// fchmodat, mkdirat
+/// mkdirat
 pub(super) const MODE_2: &[Rule] = &[Rule::new(&[no_set_id(2)])];
 
 const fn node(arg: u8, kind: u32) -> Cond {
@@ -189,4 +232,22 @@ pub(super) const IOCTL: &[Rule] = any_of![1:
     0x8905, 0x8906, 0x8907,                         // SIOCATMARK SIOCGSTAMP SIOCGSTAMPNS
     0x8910, 0x8912, 0x8913, 0x8915,                 // SIOCGIFNAME SIOCGIFCONF SIOCGIFFLAGS SIOCGIFADDR
     0x8919, 0x891b, 0x8921, 0x8927, 0x8933,         // SIOCGIF{BRDADDR,NETMASK,MTU,HWADDR,INDEX}
+];
+
+/// Signal 0.
+pub(super) const SIGNAL_SECOND: &[Rule] = &[Rule::new(&[Cond::eq(1, 0)])];
+pub(super) const SIGNAL_THIRD: &[Rule] = &[Rule::new(&[Cond::eq(2, 0)])];
+/// Every request but those that name whom a descriptor signals.
+pub(super) const NO_OWNER: &[Rule] = &[
+    // F_DUPFD to F_SETLKW
+    Rule::new(&[Cond::masked(1, !7, 0)]),
+    Rule::new(&[Cond::eq(1, libc::F_GETOWN as u32)]),
+    Rule::new(&[Cond::eq(1, libc::F_OFD_GETLK as u32)]),
+    Rule::new(&[Cond::eq(1, libc::F_OFD_SETLK as u32)]),
+    Rule::new(&[Cond::eq(1, libc::F_OFD_SETLKW as u32)]),
+    Rule::new(&[Cond::eq(1, libc::F_DUPFD_CLOEXEC as u32)]),
+    Rule::new(&[Cond::eq(1, libc::F_SETPIPE_SZ as u32)]),
+    Rule::new(&[Cond::eq(1, libc::F_GETPIPE_SZ as u32)]),
+    Rule::new(&[Cond::eq(1, libc::F_ADD_SEALS as u32)]),
+    Rule::new(&[Cond::eq(1, libc::F_GET_SEALS as u32)]),
 ];

@@ -73,6 +73,9 @@ fn need(needs: Needs) -> Option<&'static str> {
         Needs::UnixSockets => Some("where cgroup programs judge unix addresses"),
         Needs::MemfdNoexecSysctl => Some("where `vm.memfd_noexec=2` holds"),
         Needs::PrivateIpc => Some("in an IPC namespace of its own"),
+        Needs::OwnProcesses => Some("in a pid namespace of its own"),
+        Needs::ReadOnlyOutside => Some("where mounts hold what is no writable root"),
+        Needs::TruncationJudged => Some("where mounts or Landlock judge it"),
     }
 }
 
@@ -94,7 +97,7 @@ Generated from the table in `guard-agent/src/confine/seccomp`; after a change th
 Programs of another architecture (i386, x32) are killed at their first call. A call that the kernel has and this
 build does not know gets ENOSYS, which is what an older kernel would say; a number that is in no table gets EPERM.
 *Recorded* means that the caller waits until the warden has taken down the call and its register arguments.
-Where there is no warden (tier T3) the answer is the same and there is no record.
+Without root (tier T3) it is the caller's own warden that records.
 Where a verdict names surroundings (cgroup programs, a namespace) and they are not there, the call is refused.
 ";
 

@@ -71,7 +71,17 @@ impl ChildFilters {
     }
 }
 
-/// The same refusals with the same errnos on the calling thread, and nobody to hear of them (tier T3).
+/// For a child whose signals nothing else bounds (no pid namespace, Landlock before ABI 6): it may ask whether a
+/// process lives, and signal nobody, itself included.
+pub fn no_signals() -> Result<Vec<libc::sock_filter>, ConfineError> {
+    let verdicts = compile::verdicts(table::SIGNALS, &Options::STRICT).map_err(|why| ConfineError::Compile {
+        filter: "signals",
+        why,
+    })?;
+    compile::verdict_program(&verdicts, Report::Nobody)
+}
+
+/// The same refusals with the same errnos on the calling thread, and nobody to hear of them.
 pub fn install_child_silent(options: &Options) -> Result<(), ConfineError> {
     let filters = ChildFilters::compile(options, Report::Nobody)?;
     filters.install_allow_list()?;

@@ -13,6 +13,12 @@ pub struct Options {
     pub memfd_noexec_sysctl: bool,
     /// The sandbox has an IPC namespace of its own: System V and POSIX queues reach nobody outside.
     pub private_ipc: bool,
+    /// The sandbox has a pid namespace of its own: a pid of somebody else means nothing in it.
+    pub own_processes: bool,
+    /// What is no writable root is mounted read-only: modes, owners and times of it cannot be changed.
+    pub read_only_outside: bool,
+    /// Mounts or Landlock judge who may empty a file without opening it for writing.
+    pub truncation_judged: bool,
 }
 
 impl Options {
@@ -22,6 +28,9 @@ impl Options {
         unix_sockets: false,
         memfd_noexec_sysctl: false,
         private_ipc: false,
+        own_processes: false,
+        read_only_outside: false,
+        truncation_judged: false,
     };
     /// Every cgroup program attached, every namespace made.
     pub const OPEN: Self = Self {
@@ -29,15 +38,21 @@ impl Options {
         unix_sockets: true,
         memfd_noexec_sysctl: true,
         private_ipc: true,
+        own_processes: true,
+        read_only_outside: true,
+        truncation_judged: true,
     };
 
     /// All combinations, for tests and measurements.
     pub fn every() -> impl Iterator<Item = Self> {
-        (0_u8..16).map(|bits| Self {
+        (0_u8..128).map(|bits| Self {
             inet_sockets: bits & 1 != 0,
             unix_sockets: bits & 2 != 0,
             memfd_noexec_sysctl: bits & 4 != 0,
             private_ipc: bits & 8 != 0,
+            own_processes: bits & 16 != 0,
+            read_only_outside: bits & 32 != 0,
+            truncation_judged: bits & 64 != 0,
         })
     }
 }
@@ -50,6 +65,9 @@ pub(super) enum Needs {
     UnixSockets,
     MemfdNoexecSysctl,
     PrivateIpc,
+    OwnProcesses,
+    ReadOnlyOutside,
+    TruncationJudged,
 }
 
 impl Needs {
@@ -60,6 +78,9 @@ impl Needs {
             Self::UnixSockets => options.unix_sockets,
             Self::MemfdNoexecSysctl => options.memfd_noexec_sysctl,
             Self::PrivateIpc => options.private_ipc,
+            Self::OwnProcesses => options.own_processes,
+            Self::ReadOnlyOutside => options.read_only_outside,
+            Self::TruncationJudged => options.truncation_judged,
         }
     }
 }

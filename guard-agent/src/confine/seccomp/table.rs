@@ -91,23 +91,35 @@ pub(super) static CHILD: &[Row] = &[
     ]),
     allow("names", "Landlock judges them, and a read-only view", &[
         "rename", "renameat", "renameat2", "rmdir", "link", "linkat", "unlink", "unlinkat", "symlink",
-        "symlinkat", "truncate", "ftruncate", "fallocate", "chown", "fchown", "lchown", "fchownat", "utime",
-        "utimes", "futimesat", "utimensat", "setxattr", "lsetxattr", "fsetxattr", "removexattr",
-        "lremovexattr", "fremovexattr",
+        "symlinkat", "ftruncate", "fallocate",
     ]),
+    checked("owners, times, attributes", "a read-only view bounds them, Landlock cannot", on::ATTRIBUTES, &[
+        "chown", "fchown", "lchown", "fchownat", "utime", "utimes", "futimesat", "utimensat", "setxattr",
+        "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr",
+    ]),
+    checked("emptying", "mounts judge it, or Landlock from ABI 3", on::TRUNCATE, &["truncate"]),
     allow("durability", "databases", &[
         "fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "flock", "msync",
     ]),
     checked("open", "creates no set-id file; Landlock judges the path", on::OPEN, &["open"]),
     checked("open at", "creates no set-id file; Landlock judges the path", on::OPENAT, &["openat"]),
-    checked("modes", "sets no set-id bit", on::MODE_1, &["chmod", "fchmod", "creat", "mkdir"]),
-    checked("modes at", "sets no set-id bit", on::MODE_2, &["fchmodat", "mkdirat"]),
+    checked("modes of new ones", "sets no set-id bit", on::MODE_1, &["creat", "mkdir"]),
+    checked("modes of new ones at", "sets no set-id bit", on::MODE_2, &["mkdirat"]),
+    checked("modes", "sets no set-id bit; a read-only view bounds it, Landlock cannot", on::CHMOD, &[
+        "chmod", "fchmod",
+    ]),
+    checked("modes at", "sets no set-id bit; a read-only view bounds it, Landlock cannot", on::CHMODAT, &[
+        "fchmodat",
+    ]),
     checked("nodes", "regular files, pipes and sockets, no devices, no set-id bit", on::MKNOD, &["mknod"]),
     checked("nodes at", "regular files, pipes and sockets, no devices, no set-id bit", on::MKNODAT, &[
         "mknodat",
     ]),
-    allow("watches", "file watchers of development servers; in host view a stated residual", &[
-        "inotify_init", "inotify_init1", "inotify_add_watch", "inotify_rm_watch",
+    allow("watches", "file watchers of development servers", &[
+        "inotify_init", "inotify_init1", "inotify_rm_watch",
+    ]),
+    checked("watches of a path", "where a private view says what exists; in host view a stated residual", on::ATTRIBUTES, &[
+        "inotify_add_watch",
     ]),
     allow("waiting", "event loops", &[
         "poll", "ppoll", "select", "pselect6", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_wait",
@@ -123,10 +135,15 @@ pub(super) static CHILD: &[Row] = &[
         "get_robust_list", "set_tid_address", "gettid", "rseq", "membarrier", "getcpu", "sched_yield",
         "restart_syscall",
     ]),
-    allow("scheduling", "their own, within their limits", &[
-        "sched_setaffinity", "sched_getaffinity", "sched_setparam", "sched_getparam", "sched_setscheduler",
-        "sched_getscheduler", "sched_get_priority_max", "sched_get_priority_min", "sched_rr_get_interval",
-        "sched_setattr", "sched_getattr", "getpriority", "setpriority", "ioprio_get", "ioprio_set",
+    allow("scheduling", "asking, within their limits", &[
+        "sched_getaffinity", "sched_getparam", "sched_getscheduler", "sched_get_priority_max",
+        "sched_get_priority_min", "sched_rr_get_interval", "sched_getattr", "getpriority", "ioprio_get",
+    ]),
+    checked("scheduling of a thread", "their own; the same user's others are in no pid namespace", on::OWN_FIRST, &[
+        "sched_setaffinity", "sched_setparam", "sched_setscheduler", "sched_setattr",
+    ]),
+    checked("priorities", "their own; the same user's others are in no pid namespace", on::OWN_SECOND, &[
+        "setpriority", "ioprio_set",
     ]),
     checked("clone", "threads and processes, no namespace", on::CLONE, &["clone"]),
     allow("processes", "the pid namespace bounds them", &[
@@ -148,7 +165,10 @@ pub(super) static CHILD: &[Row] = &[
         "setreuid", "setregid", "setresuid", "setresgid", "setfsuid", "setfsgid", "capget", "capset",
     ]),
     allow("limits", "hard limits only go down", &[
-        "getrlimit", "setrlimit", "prlimit64", "getrusage", "sysinfo", "uname", "getrandom",
+        "getrlimit", "setrlimit", "getrusage", "sysinfo", "uname", "getrandom",
+    ]),
+    checked("limits of a process", "their own; the same user's others are in no pid namespace", on::OWN_FIRST, &[
+        "prlimit64",
     ]),
     allow("connected sockets", "what may be made is decided at `socket`, where it may go by cgroup programs", &[
         "connect", "bind", "listen", "accept", "accept4", "sendto", "recvfrom", "sendmsg", "recvmsg",
@@ -225,4 +245,14 @@ pub(super) static CHILD: &[Row] = &[
     refuse("probes of the kernel's own", "only its trampolines call them, past every filter", &[
         "uretprobe", "uprobe",
     ]),
+];
+
+/// On top of it, for a child whose signals nothing else bounds.
+#[rustfmt::skip]
+pub(super) static SIGNALS: &[Row] = &[
+    checked("signals to a process", "asks whether it lives", on::SIGNAL_SECOND, &[
+        "kill", "tkill", "rt_sigqueueinfo", "pidfd_send_signal",
+    ]),
+    checked("signals to a thread", "asks whether it lives", on::SIGNAL_THIRD, &["tgkill", "rt_tgsigqueueinfo"]),
+    checked("descriptors that signal", "says who gets SIGIO, and what instead", on::NO_OWNER, &["fcntl"]),
 ];

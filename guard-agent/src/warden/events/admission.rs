@@ -17,7 +17,8 @@ use crate::{
 pub(in crate::warden) struct Admission {
     warden: Rc<Warden>,
     cgroup: u64,
-    slot: u32,
+    /// None where no program counts.
+    slot: Option<u32>,
     observed: bool,
     desk: Rc<Desk>,
     /// Why files, programs and processes are not observed.
@@ -67,10 +68,10 @@ impl Admission {
 
     /// As the launch record says it.
     pub(in crate::warden) fn observation(&self) -> &'static str {
-        if self.observed {
-            "tracepoints+cgroup-bpf+seccomp"
-        } else {
-            "cgroup-bpf+seccomp"
+        match (self.observed, self.slot) {
+            (true, _) => "tracepoints+cgroup-bpf+seccomp",
+            (false, Some(_)) => "cgroup-bpf+seccomp",
+            (false, None) => "none",
         }
     }
 
@@ -80,7 +81,7 @@ impl Admission {
 
     /// Tells the desk what the kernel half had no room for so far.
     pub(in crate::warden) fn count(&self) {
-        if let Some(lost) = self.warden.ring.lost(self.slot) {
+        if let Some(lost) = self.slot.and_then(|slot| self.warden.ring.lost(slot)) {
             self.desk.lost(lost.denied, lost.allowed, 0);
         }
     }
@@ -88,7 +89,7 @@ impl Admission {
     /// The barrier, when the last task is gone: everything that was reported is read, and what is missing is counted.
     pub(in crate::warden) async fn settle(&self) {
         self.warden.drain_events().await;
-        if let Some(lost) = self.warden.ring.lost(self.slot) {
+        if let Some(lost) = self.slot.and_then(|slot| self.warden.ring.lost(slot)) {
             self.desk.lost(lost.denied, lost.allowed, lost.unread);
         }
         self.desk.finish();
@@ -98,7 +99,9 @@ impl Admission {
 impl Drop for Admission {
     fn drop(&mut self) {
         self.warden.ring.unroute(self.cgroup);
-        self.warden.ring.close_slot(self.cgroup, self.slot);
+        if let Some(slot) = self.slot {
+            self.warden.ring.close_slot(self.cgroup, slot);
+        }
         if self.observed {
             self.warden.ring.observe_stop();
         }

@@ -15,10 +15,11 @@ use crate::{
     warden::kernel::{Event, Events, Programs},
 };
 
-/// One thread, so no locks.
+/// One thread, so no locks. The default is that of a warden without privilege, where nothing is loaded.
+#[derive(Default)]
 pub(in crate::warden) struct Ring {
-    programs: RefCell<Programs>,
-    events: RefCell<Events>,
+    programs: Option<RefCell<Programs>>,
+    events: Option<RefCell<Events>>,
     /// By the id of the sandbox's cgroup.
     desks: RefCell<HashMap<u64, Rc<Desk>>>,
     /// Events of no live sandbox.
@@ -38,11 +39,9 @@ pub(super) struct LostEvents {
 impl Ring {
     pub(in crate::warden) fn new(programs: Programs, events: Events) -> Self {
         Self {
-            programs: RefCell::new(programs),
-            events: RefCell::new(events),
-            desks: RefCell::default(),
-            strays: Cell::new(0),
-            strays_told: Cell::new(0),
+            programs: Some(RefCell::new(programs)),
+            events: Some(RefCell::new(events)),
+            ..Self::default()
         }
     }
 
@@ -57,29 +56,41 @@ impl Ring {
 
     /// Another sandbox is observed; while none is, the host pays nothing.
     pub(super) fn observe_start(&self) -> Result<(), String> {
-        let mut programs = self.programs.borrow_mut();
+        let Some(programs) = &self.programs else {
+            return Err(
+                "without root no eBPF program can be loaded; what seccomp refuses is recorded all the same"
+                    .to_owned(),
+            );
+        };
+        let mut programs = programs.borrow_mut();
         programs.observation()?;
         programs.observe_start().map_err(|error| chain(&error))
     }
 
     pub(super) fn observe_stop(&self) {
-        self.programs.borrow_mut().observe_stop();
+        if let Some(programs) = &self.programs {
+            programs.borrow_mut().observe_stop();
+        }
     }
 
-    /// Counters of its own for a sandbox.
-    pub(super) fn open_slot(&self, cgroup: u64, observe: bool) -> Result<u32, String> {
-        let opened = self.programs.borrow().open_slot(cgroup, observe);
-        opened.map_err(|error| chain(&error))
+    /// Counters of its own for a sandbox, where there are programs that count.
+    pub(super) fn open_slot(&self, cgroup: u64, observe: bool) -> Result<Option<u32>, String> {
+        let Some(programs) = &self.programs else {
+            return Ok(None);
+        };
+        let opened = programs.borrow().open_slot(cgroup, observe);
+        opened.map(Some).map_err(|error| chain(&error))
     }
 
     pub(super) fn close_slot(&self, cgroup: u64, slot: u32) {
-        if let Err(error) = self.programs.borrow().close_slot(cgroup, slot) {
+        let Some(programs) = &self.programs else { return };
+        if let Err(error) = programs.borrow().close_slot(cgroup, slot) {
             tracing::error!(cgroup, slot, error = %chain(&error), "cannot close the slot of a sandbox");
         }
     }
 
     pub(super) fn lost(&self, slot: u32) -> Option<LostEvents> {
-        let programs = self.programs.borrow();
+        let programs = self.programs.as_ref()?.borrow();
         let counters = programs.slot_counters(slot).ok()?;
         let consumed = programs.consumed(slot).ok()?;
         Some(LostEvents {
@@ -92,21 +103,27 @@ impl Ring {
 
     /// A notification is about to be answered: the call's end is not to be reported again.
     pub(in crate::warden) fn answered(&self, notification: &Notification, errno: i32) {
+        let Some(programs) = &self.programs else { return };
         let Ok(nr) = u32::try_from(notification.nr) else {
             return;
         };
-        if let Err(error) = self.programs.borrow().answered(notification.tid, nr, errno) {
+        if let Err(error) = programs.borrow().answered(notification.tid, nr, errno) {
             tracing::error!(error = %chain(&error), "a refused call may be recorded twice");
         }
     }
 
     /// The answer did not reach its caller.
     pub(in crate::warden) fn unanswered(&self, notification: &Notification) {
-        self.programs.borrow().unanswered(notification.tid);
+        if let Some(programs) = &self.programs {
+            programs.borrow().unanswered(notification.tid);
+        }
     }
 
     /// Gives out what the ring held when this began. `true`: there is more by now.
     pub(in crate::warden) fn drain(&self) -> bool {
+        let Some(events) = &self.events else {
+            return false;
+        };
         let desks = self.desks.borrow();
         let mut deliver = |event: Event| match desks.get(&event.cgroup_id()) {
             Some(desk) => desk.event(event),
@@ -119,7 +136,7 @@ impl Ring {
                 }
             }
         };
-        self.events.borrow_mut().drain(&mut deliver).more
+        events.borrow_mut().drain(&mut deliver).more
     }
 
     /// Events of no live sandbox that were lost since this was asked the last time.

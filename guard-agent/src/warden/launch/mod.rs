@@ -23,13 +23,13 @@ use self::{
     roots::{Opened, Reserved},
     view::Entry,
 };
-use super::cgroup::{Parent, Sandbox};
+use super::hold::{Parent, Sandbox};
 use crate::{
     config::rights::Rights,
     fault,
     init::{
         self,
-        message::{Confinement, FromInit, Ids, Setup, ToInit},
+        message::{Confinement, FromInit, Ground, Ids, Setup, Source, ToInit},
     },
     link::{
         channel::Channel,
@@ -40,9 +40,9 @@ use crate::{
     runtime::Grant,
     sys::{
         self,
-        clone::{Image, SANDBOX_NAMESPACES},
+        clone::{Image, SANDBOX_NAMESPACES, USER_NAMESPACES},
         fs::AsUser,
-        mount::{Attributes, clone_tree, set_attributes},
+        mount::{clone_tree, set_attributes},
         seqpacket::MAX_DESCRIPTORS,
     },
 };
@@ -59,6 +59,10 @@ pub struct Context {
     pub state: PathBuf,
     pub scaffold: PathBuf,
     pub parent: Parent,
+    /// What its sandboxes stand on.
+    pub ground: Ground,
+    /// Whether the kernel's cgroup hooks see IPv4 and IPv6 sockets.
+    pub inet_hooks: bool,
     /// Whether the kernel's cgroup hooks see unix sockets.
     pub unix_hooks: bool,
 }
@@ -84,6 +88,8 @@ pub struct Parked {
     pub confinement: Confinement,
     pub roots: Vec<report::RootFacts>,
     pub protected: Vec<Octets>,
+    /// How many names were found that should be read-only.
+    pub pinned: usize,
     pub protection_incomplete: bool,
     pub grants: usize,
 }
@@ -97,7 +103,7 @@ struct Undo {
 impl Drop for Undo {
     fn drop(&mut self) {
         let Some(cgroup) = self.cgroup.take() else { return };
-        if let Err(error) = super::cgroup::destroy(cgroup.path(), Duration::from_secs(2)) {
+        if let Err(error) = cgroup.destroy(Duration::from_secs(2)) {
             tracing::error!(error = %chain(&error), "cannot undo a launch");
         }
         if let Some(pid) = self.init {
@@ -138,14 +144,30 @@ pub fn park(context: &Context, job: &Job) -> Result<Parked, Refusal> {
     // 2. What the child may use, opened with the child's own rights.
     step("launch.roots", || Ok(()))?;
     let (entries, facts) = open_all(context, job)?;
-    // 3. Copies of the mounts, with their final attributes, attached nowhere yet.
-    let base = step("launch.mounts", || host_base(request.view))?;
-    let trees = entries.iter().map(detach).collect::<Result<Vec<_>, Refusal>>()?;
+    // 3. Copies of the mounts, with their final attributes, attached nowhere yet. Without privilege init makes them,
+    // in its own namespaces, and gets the objects to compare with.
+    let host = request.view == View::Host && context.ground == Ground::Machine;
+    let base = step("launch.mounts", || host.then(init::host_base).transpose())?;
+    let trees = entries
+        .iter()
+        .map(|entry| match context.ground {
+            Ground::Machine => detach(entry),
+            Ground::UserNamespace | Ground::Bare => entry
+                .object
+                .try_clone()
+                .map_err(|error| step_failed("launch.mounts", error)),
+        })
+        .collect::<Result<Vec<_>, Refusal>>()?;
     // 4. Born in its cgroup and its namespaces.
     let pipes = step("launch.pipes", Pipes::make)?;
     let (channel, theirs) = step("launch.channel", Channel::pair)?;
-    let Some(cgroup) = &undo.cgroup else {
+    let Some(cgroup) = &mut undo.cgroup else {
         return Err(step_failed("launch.clone", "no cgroup"));
+    };
+    let namespaces = match context.ground {
+        Ground::Machine => SANDBOX_NAMESPACES,
+        Ground::UserNamespace => USER_NAMESPACES,
+        Ground::Bare => 0,
     };
     let born = step("launch.clone", || {
         let environment: Vec<CString> = fault::inherited()
@@ -159,13 +181,21 @@ pub fn park(context: &Context, job: &Job) -> Result<Parked, Refusal> {
             channel: theirs.as_fd(),
             null: context.null.as_fd(),
         };
-        sys::clone::spawn(SANDBOX_NAMESPACES, Some(cgroup.directory().as_fd()), &image)
+        cgroup.birth(|cgroup| sys::clone::spawn(namespaces, cgroup, &image))
     })?;
+    let scratch = cgroup.scratch().map(Octets::from);
     drop(theirs);
     undo.init = Some(born.pid);
     // 5. Init does the rest inside; it reports when it is as confined as the child will be.
     step("launch.setup", || Ok(()))?;
-    let setup = setup(context, job, &entries);
+    let mut setup = setup(context, job, &entries);
+    if let Some(directory) = &scratch {
+        setup.environment.retain(|(name, _)| name.0 != b"TMPDIR");
+        setup
+            .environment
+            .push((Octets::from("TMPDIR"), directory.clone()));
+    }
+    setup.scratch = scratch;
     send_setup(&channel, setup, base, trees, &pipes.theirs)
         .map_err(|error| step_failed("launch.setup", error))?;
     let (listener, confinement) = wait_confined(&channel)?;
@@ -174,7 +204,7 @@ pub fn park(context: &Context, job: &Job) -> Result<Parked, Refusal> {
     let seen = undo
         .cgroup
         .as_ref()
-        .map(|cgroup| verify::verify(born.pid, &job.ids, cgroup));
+        .map(|cgroup| verify::verify(born.pid, &job.ids, context.ground, cgroup));
     let (Some(Ok(())), Some(cgroup)) = (&seen, undo.cgroup.take_if(|_| matches!(seen, Some(Ok(()))))) else {
         let cause = seen
             .and_then(Result::err)
@@ -190,7 +220,12 @@ pub fn park(context: &Context, job: &Job) -> Result<Parked, Refusal> {
         pipes: pipes.ours,
         confinement,
         roots: facts.roots,
-        protected: facts.protected,
+        pinned: facts.protected.len(),
+        protected: if context.ground == Ground::Bare {
+            Vec::new()
+        } else {
+            facts.protected
+        },
         protection_incomplete: facts.incomplete,
         grants: facts.grants,
     })
@@ -234,12 +269,16 @@ fn open_all(context: &Context, job: &Job) -> Result<(Vec<Entry>, Facts), Refusal
         ],
     };
     let ids = &job.ids;
-    let user = AsUser::enter(ids.uid, ids.gid, &ids.groups).map_err(|error| {
-        step_failed(
-            "launch.roots",
-            format!("cannot take the rights of uid {}: {error}", ids.uid),
-        )
-    })?;
+    // Without privilege this process has no other rights than the child's.
+    let user = (context.ground == Ground::Machine)
+        .then(|| AsUser::enter(ids.uid, ids.gid, &ids.groups))
+        .transpose()
+        .map_err(|error| {
+            step_failed(
+                "launch.roots",
+                format!("cannot take the rights of uid {}: {error}", ids.uid),
+            )
+        })?;
     let mut roots: Vec<(Opened, Rights)> = Vec::new();
     for root in &request.roots {
         if let Some(tree) = view::private_tree(root.path.as_path()) {
@@ -294,24 +333,6 @@ fn open_all(context: &Context, job: &Job) -> Result<(Vec<Entry>, Facts), Refusal
     Ok((entries, facts))
 }
 
-/// The host's tree for a host view: read-only, without devices and set-id programs.
-fn host_base(view: View) -> io::Result<Option<OwnedFd>> {
-    if view == View::Private {
-        return Ok(None);
-    }
-    let tree = clone_tree(File::open("/")?, true)?;
-    set_attributes(
-        &tree,
-        Attributes {
-            read_only: true,
-            no_exec: true,
-            no_dev: true,
-            no_suid: true,
-        },
-    )?;
-    Ok(Some(tree))
-}
-
 fn detach(entry: &Entry) -> Result<OwnedFd, Refusal> {
     clone_tree(&entry.object, entry.recursive)
         .and_then(|tree| set_attributes(&tree, entry.attributes).map(|()| tree))
@@ -359,10 +380,12 @@ fn setup(context: &Context, job: &Job, entries: &[Entry]) -> Setup {
     ];
     let mut directories = vec![request.directory.clone()];
     directories.extend(request.roots.iter().map(|root| root.path.clone()));
+    let mounts = entries.iter().map(|entry| mount_point(context.ground, entry));
     Setup {
+        ground: context.ground,
         scaffold: Octets::from(context.scaffold.as_path()),
         view: request.view,
-        mounts: entries.iter().map(|entry| entry.point.clone()).collect(),
+        mounts: mounts.collect(),
         links: view::links(request.runtime.links.clone(), entries),
         files,
         home,
@@ -373,10 +396,25 @@ fn setup(context: &Context, job: &Job, entries: &[Entry]) -> Setup {
         environment: request.environment.clone(),
         directories,
         // Where a cgroup holds the limit it also counts the refusals. One more than asked: init has the same uid.
-        // Other processes of an account would count too.
-        processes: (matches!(request.user, User::Dynamic) && context.parent.limits_unavailable().is_some())
-            .then(|| u64::from(request.limits.pids) + 1),
+        // Other processes of an account would count too, but not in a user namespace.
+        processes: (report::counted_alone(context.ground, matches!(request.user, User::Dynamic))
+            && context.parent.limits_unavailable().is_some())
+        .then(|| u64::from(request.limits.pids) + 1),
+        inet_sockets: context.inet_hooks,
         unix_sockets: context.unix_hooks,
+        scratch: None,
+    }
+}
+
+fn mount_point(ground: Ground, entry: &Entry) -> init::message::MountPoint {
+    let source = (ground == Ground::UserNamespace).then(|| Source {
+        path: Octets::from(entry.source.as_path()),
+        attributes: entry.attributes,
+        recursive: entry.recursive,
+    });
+    init::message::MountPoint {
+        source,
+        ..entry.point.clone()
     }
 }
 

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{Parked, roots::Opened};
+use crate::warden::unprivileged;
 use crate::{
     audit::{Enforcement, LaunchRoot, Layer, Missing, NotEnforced, ResourcesReport},
     config::rights::Rights,
+    init::message::Ground,
     link::message::{Facet, LaunchRequest},
     octets::Octets,
     refusal::Refusal,
@@ -51,12 +53,33 @@ pub struct KernelFacts {
     pub unix_hooks_missing: Option<String>,
     /// `None`, or why limits cannot be enforced.
     pub limits_missing: Option<String>,
+    pub ground: Ground,
+    /// At tier T3: `None`, or why there is no user namespace.
+    pub no_user_namespace: Option<String>,
+}
+
+impl KernelFacts {
+    pub fn tier(&self) -> &'static str {
+        match self.ground {
+            Ground::Machine => "T2",
+            Ground::UserNamespace | Ground::Bare => "T3",
+        }
+    }
+}
+
+/// Whether the kernel counts the sandbox's processes apart from all others of their user: then a resource limit
+/// holds them.
+pub fn counted_alone(ground: Ground, dynamic: bool) -> bool {
+    dynamic || ground == Ground::UserNamespace
 }
 
 pub type Facets = BTreeMap<Facet, Enforcement>;
 
 /// Layers in force and missing, by facet.
 pub fn facets(parked: &Parked, kernel: &KernelFacts) -> Facets {
+    if kernel.ground != Ground::Machine {
+        return unprivileged::facets(parked, kernel);
+    }
     let confinement = &parked.confinement;
     let mut facets = Facets::new();
     let landlock = |fs: &mut Enforcement| {
@@ -141,17 +164,22 @@ pub fn facets(parked: &Parked, kernel: &KernelFacts) -> Facets {
 }
 
 /// Whether a facet holds: every layer that alone can hold it.
-fn holds(facet: Facet, facets: &Facets) -> bool {
+fn holds(facet: Facet, ground: Ground, facets: &Facets) -> bool {
     let has = |layer| {
         facets
             .get(&facet)
             .is_some_and(|enforcement| enforcement.layers.contains(&layer))
     };
-    match facet {
-        Facet::Fs | Facet::Exec => has(Layer::Landlock) && has(Layer::View),
-        Facet::Net => has(Layer::Namespaces) && has(Layer::CgroupBpf),
-        Facet::Ipc => has(Layer::Namespaces) && has(Layer::Seccomp),
-        Facet::Resources => has(Layer::CgroupLimits),
+    match (facet, ground) {
+        (Facet::Fs | Facet::Exec, Ground::Bare) => has(Layer::Landlock) && has(Layer::Seccomp),
+        (Facet::Fs | Facet::Exec, _) => has(Layer::Landlock) && has(Layer::View),
+        // No socket can be made at all.
+        (Facet::Net, Ground::Bare) => has(Layer::Seccomp),
+        (Facet::Net, Ground::UserNamespace) => has(Layer::Namespaces) && has(Layer::Seccomp),
+        (Facet::Net, Ground::Machine) => has(Layer::Namespaces) && has(Layer::CgroupBpf),
+        (Facet::Ipc, Ground::Bare) => has(Layer::Landlock) && has(Layer::Seccomp),
+        (Facet::Ipc, _) => has(Layer::Namespaces) && has(Layer::Seccomp),
+        (Facet::Resources, _) => has(Layer::CgroupLimits),
     }
 }
 
@@ -166,10 +194,10 @@ fn name(facet: Facet) -> &'static str {
 }
 
 /// Lines for the operator: what does not hold here.
-pub fn not_enforced(facets: &Facets) -> Vec<String> {
+pub fn not_enforced(ground: Ground, facets: &Facets) -> Vec<String> {
     facets
         .iter()
-        .filter(|(facet, _)| !holds(**facet, facets))
+        .filter(|(facet, _)| !holds(**facet, ground, facets))
         .map(|(facet, enforcement)| {
             let why: Vec<&str> = enforcement
                 .missing
@@ -182,12 +210,12 @@ pub fn not_enforced(facets: &Facets) -> Vec<String> {
 }
 
 /// Refuses when a required facet does not hold.
-pub fn require(request: &LaunchRequest, facets: &Facets) -> Result<(), Refusal> {
+pub fn require(request: &LaunchRequest, ground: Ground, facets: &Facets) -> Result<(), Refusal> {
     if request.allow_unenforced {
         return Ok(());
     }
     for facet in &request.require {
-        if !holds(*facet, facets) {
+        if !holds(*facet, ground, facets) {
             let why = facets
                 .get(facet)
                 .map(|enforcement| {
@@ -219,6 +247,7 @@ pub fn require(request: &LaunchRequest, facets: &Facets) -> Result<(), Refusal> 
 /// The resources part of the launch record. A uid that only this sandbox has is held by a resource limit where no
 /// cgroup holds it.
 pub fn resources(kernel: &KernelFacts, dynamic: bool) -> ResourcesReport {
+    let alone = counted_alone(kernel.ground, dynamic);
     let limits = || ["memory", "cpu", "pids"].map(str::to_owned);
     match &kernel.limits_missing {
         None => ResourcesReport {
@@ -226,7 +255,7 @@ pub fn resources(kernel: &KernelFacts, dynamic: bool) -> ResourcesReport {
             not_enforced: Vec::new(),
         },
         Some(why) => {
-            let (enforced, missing) = limits().into_iter().partition(|limit| dynamic && limit == "pids");
+            let (enforced, missing) = limits().into_iter().partition(|limit| alone && limit == "pids");
             let without = |limit| NotEnforced {
                 limit,
                 why: why.clone(),

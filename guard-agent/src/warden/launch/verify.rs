@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, fs, io, os::unix::fs::MetadataExt as _, path::Path};
 
-use crate::{init::message::Ids, warden::cgroup::Sandbox};
+use crate::{
+    init::message::{Ground, Ids},
+    warden::hold::Sandbox,
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
@@ -20,16 +23,29 @@ pub enum VerifyError {
     Cgroup { found: String },
 }
 
-const NAMESPACES: [&str; 6] = ["mnt", "pid", "net", "ipc", "uts", "cgroup"];
+/// At tier T2 the first six, in a user namespace the last six.
+const NAMESPACES: [&str; 7] = ["cgroup", "mnt", "pid", "net", "ipc", "uts", "user"];
 
 /// Ids, capabilities, no_new_privs, seccomp, namespaces and cgroup, as the kernel reports them.
-pub fn verify(pid: i32, ids: &Ids, cgroup: &Sandbox) -> Result<(), VerifyError> {
+pub fn verify(pid: i32, ids: &Ids, ground: Ground, sandbox: &Sandbox) -> Result<(), VerifyError> {
     let read = |name: &str| {
         let path = format!("/proc/{pid}/{name}");
         fs::read_to_string(&path).map_err(|source| VerifyError::Read { path, source })
     };
-    check_status(&read("status")?, ids)?;
-    for namespace in NAMESPACES {
+    check_status(&read("status")?, ids, ground)?;
+    let namespaces = match ground {
+        Ground::Machine => &NAMESPACES[..6],
+        Ground::UserNamespace => {
+            for (file, id) in [("uid_map", ids.uid), ("gid_map", ids.gid)] {
+                check_map(file, &read(file)?, id)?;
+            }
+            // The cgroup's only hides a name, and may be missing.
+            &NAMESPACES[1..]
+        }
+        // None was made, and a process that may not be dumped shows none without privilege.
+        Ground::Bare => &[],
+    };
+    for namespace in namespaces {
         let inode = |path: String| {
             fs::metadata(&path)
                 .map(|meta| meta.ino())
@@ -39,6 +55,9 @@ pub fn verify(pid: i32, ids: &Ids, cgroup: &Sandbox) -> Result<(), VerifyError> 
             return Err(VerifyError::Namespace { namespace });
         }
     }
+    let Some(cgroup) = sandbox.cgroup() else {
+        return Ok(());
+    };
     let membership = read("cgroup")?;
     let path = membership
         .lines()
@@ -55,7 +74,18 @@ pub fn verify(pid: i32, ids: &Ids, cgroup: &Sandbox) -> Result<(), VerifyError> 
     Ok(())
 }
 
-fn check_status(status: &str, ids: &Ids) -> Result<(), VerifyError> {
+/// One id is mapped, onto itself.
+fn check_map(field: &'static str, text: &str, id: u32) -> Result<(), VerifyError> {
+    let found = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let wanted = format!("{id} {id} 1");
+    if found == wanted {
+        Ok(())
+    } else {
+        Err(VerifyError::Status { field, found, wanted })
+    }
+}
+
+fn check_status(status: &str, ids: &Ids, ground: Ground) -> Result<(), VerifyError> {
     let fields: HashMap<&str, String> = status
         .lines()
         .filter_map(|line| line.split_once(':'))
@@ -79,6 +109,10 @@ fn check_status(status: &str, ids: &Ids) -> Result<(), VerifyError> {
         ("Seccomp", "2".into()),
     ];
     for (field, wanted) in wanted {
+        // Without a capability in any set, and none to be had again, the bound means nothing; nor can it be emptied.
+        if field == "CapBnd" && ground == Ground::Bare {
+            continue;
+        }
         let found = fields.get(field).cloned().unwrap_or_default();
         if found != wanted {
             return Err(VerifyError::Status { field, found, wanted });
@@ -115,7 +149,7 @@ mod tests {
             gid: 8,
             groups: vec![20, 4],
         };
-        assert!(check_status(&status(str::to_owned), &ids).is_ok());
+        assert!(check_status(&status(str::to_owned), &ids, Ground::Machine).is_ok());
         for (from, to) in [
             ("Uid:\t7\t7", "Uid:\t7\t0"),
             ("Gid:\t8", "Gid:\t0"),
@@ -127,7 +161,24 @@ mod tests {
             ("Seccomp_filters:\t2", "Seccomp_filters:\t1"),
         ] {
             let bad = status(|good| good.replace(from, to));
-            assert!(check_status(&bad, &ids).is_err(), "{to} passed");
+            assert!(check_status(&bad, &ids, Ground::Machine).is_err(), "{to} passed");
+            let bare = check_status(&bad, &ids, Ground::Bare);
+            assert_eq!(bare.is_ok(), to.starts_with("CapBnd"), "{to}");
+        }
+    }
+
+    #[test]
+    fn one_id_is_mapped_onto_itself() {
+        assert!(check_map("uid_map", "      1000       1000          1\n", 1000).is_ok());
+        for bad in [
+            "",
+            "0 1000 1",
+            "1000 0 1",
+            "1000 1000 2",
+            "1000 1000 1\n2000 2000 1",
+            "0 0 4294967295",
+        ] {
+            assert!(check_map("uid_map", bad, 1000).is_err(), "{bad} passed");
         }
     }
 }

@@ -23,6 +23,8 @@ use crate::{
 pub struct Entry {
     pub point: MountPoint,
     pub object: OwnedFd,
+    /// Where the object is on the host.
+    pub source: PathBuf,
     pub attributes: Attributes,
     pub recursive: bool,
 }
@@ -63,7 +65,9 @@ pub fn entries(
     let names: Vec<Names> = roots.iter().map(|(opened, _)| Names::of(opened)).collect();
     for (grant, opened) in grants {
         entries.push(Entry {
+            source: opened.resolved,
             point: MountPoint {
+                source: None,
                 path: Octets::from(opened.path),
                 is_directory: opened.is_directory,
                 rights: Some(Rights {
@@ -90,7 +94,9 @@ pub fn entries(
         };
         let mut push = |path: PathBuf, object: OwnedFd| {
             entries.push(Entry {
+                source: opened.resolved.clone(),
                 point: MountPoint {
+                    source: None,
                     path: Octets::from(path),
                     is_directory: opened.is_directory,
                     rights: Some(rights),
@@ -118,8 +124,15 @@ pub fn entries(
         else {
             continue;
         };
+        let source = root.on_host(&path);
         for path in root.in_view(view, &path) {
-            pin(&mut entries, path, object.try_clone()?, is_directory, read_only);
+            pin(
+                &mut entries,
+                path,
+                (&source, object.try_clone()?),
+                is_directory,
+                read_only,
+            );
         }
     }
     // Stable: equal paths keep the order above, so that the later one, the root, is on top.
@@ -141,13 +154,18 @@ impl Names {
         }
     }
 
-    /// Every path by which something at or below the root, `path` as typed, is to be mounted.
-    fn in_view(&self, view: View, path: &Path) -> Vec<PathBuf> {
-        let resolved = match path.strip_prefix(&self.typed) {
+    /// Where something at or below the root, `path` as typed, really is.
+    fn on_host(&self, path: &Path) -> PathBuf {
+        match path.strip_prefix(&self.typed) {
             Ok(below) if below.as_os_str().is_empty() => self.resolved.clone(),
             Ok(below) => self.resolved.join(below),
             Err(_) => path.to_path_buf(),
-        };
+        }
+    }
+
+    /// Every path by which it is to be mounted.
+    fn in_view(&self, view: View, path: &Path) -> Vec<PathBuf> {
+        let resolved = self.on_host(path);
         match view {
             // The link is part of the tree, and leads there.
             View::Host => vec![resolved],
@@ -158,7 +176,13 @@ impl Names {
     }
 }
 
-fn pin(entries: &mut Vec<Entry>, path: PathBuf, object: OwnedFd, is_directory: bool, read_only: bool) {
+fn pin(
+    entries: &mut Vec<Entry>,
+    path: PathBuf,
+    (source, object): (&Path, OwnedFd),
+    is_directory: bool,
+    read_only: bool,
+) {
     // As what is mounted around it, minus writing: never more than the innermost of those gives.
     let around = entries
         .iter()
@@ -173,7 +197,9 @@ fn pin(entries: &mut Vec<Entry>, path: PathBuf, object: OwnedFd, is_directory: b
             |entry| entry.attributes,
         );
     entries.push(Entry {
+        source: source.to_path_buf(),
         point: MountPoint {
+            source: None,
             path: Octets::from(path),
             is_directory,
             rights: None,
