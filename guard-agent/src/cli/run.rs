@@ -90,7 +90,7 @@ const NEEDED: [(Capability, &str); 7] = [
 const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
 
 /// Root in a container or a service may lack some: said before anything begins.
-fn enough_rights(server: &str) -> Result<(), Refusal> {
+pub(super) fn enough_rights(server: &str) -> Result<(), Refusal> {
     let what = || format!("cannot contain `{server}`");
     let hint = "start it as root with all capabilities (look at `CapabilityBoundingSet=` of the service, or the container's)";
     let user_namespace = std::fs::metadata("/proc/self/ns/user");

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Facets that must be enforced when nobody says.
-const REQUIRED: [Facet; 4] = [Facet::Fs, Facet::Net, Facet::Exec, Facet::Ipc];
+pub const REQUIRED: [Facet; 4] = [Facet::Fs, Facet::Net, Facet::Exec, Facet::Ipc];
 /// The sandbox's first process counts too.
 const MIN_PIDS: u32 = 2;
 /// The kernel's own ceiling of process ids.

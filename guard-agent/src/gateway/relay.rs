@@ -301,7 +301,7 @@ fn read_link(
                 let _ = events.send(Event::Exited(exited));
                 return;
             }
-            Ok((FromWarden::Quarantined(why), _)) => {
+            Ok((FromWarden::Quarantined { why }, _)) => {
                 let _ = events.send(Event::Quarantined(why));
             }
             Ok(_) => {}

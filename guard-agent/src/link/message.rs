@@ -159,8 +159,11 @@ pub enum FromWarden {
     Launched(Launched),
     /// The sandbox is dead; its end is about to be recorded.
     Ending,
-    /// The sandbox is frozen: nothing in it runs any more until it is killed. Why, in words for the operator.
-    Quarantined(String),
+    /// The sandbox is frozen: nothing in it runs any more until it is killed.
+    Quarantined {
+        /// In words for the operator.
+        why: String,
+    },
     Exited(Exited),
 }
 

@@ -14,7 +14,7 @@ mod running;
 mod scratch;
 mod serve;
 mod session;
-mod start;
+pub(crate) mod start;
 pub mod state;
 pub mod sweep;
 mod trails;

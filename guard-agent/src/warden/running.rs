@@ -275,8 +275,11 @@ impl Running {
             self.write(trail, vec![Body::Gap(gap)]).await?;
         }
         let why = "what it was refused exceeds the budget of its records, and its policy says `over_budget = \"quarantine\"`";
-        // A gateway that is gone is seen by the loop.
-        let _ = link.send(&FromWarden::Quarantined(why.to_owned()), &[]).await;
+        let message = FromWarden::Quarantined { why: why.to_owned() };
+        if let Err(error) = link.send(&message, &[]).await {
+            // A gateway that is gone is seen by the loop.
+            tracing::warn!(session = self.session, error = %chain(&error), "cannot tell of the quarantine");
+        }
         Ok(())
     }
 

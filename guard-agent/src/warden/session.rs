@@ -170,7 +170,7 @@ async fn live(
         }
     };
     let record = launch_record(warden, request, ids, &parked, session, &facets, &admission);
-    let allowed = report::require(request, warden.context.ground, &facets)
+    let allowed = report::require(request, &warden.facts, &facets)
         .and_then(|()| fault::point("launch.record").map_err(|error| step_failed("launch.record", error)));
     if let Err(refusal) = allowed {
         parked.abandon();

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, VIEWS, act};
+use guard_tests::acting::{Stage, VIEWS, act};
 
 #[test]
 fn what_is_missing_inside_is_no_attempt() -> Result<()> {

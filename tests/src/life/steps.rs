@@ -89,6 +89,17 @@ pub const WARDEN: &[&str] = &[
     "warden.socket",
 ];
 
+/// Layers that a self-test leaves out, so that its attack gets through: `tests/privileged/check/failing.rs`.
+pub const PROOF: &[&str] = &[
+    "proof.landlock",
+    "proof.seccomp",
+    "proof.namespaces",
+    "proof.view",
+    "proof.cgroup-bpf",
+    "proof.cgroup-limits",
+    "proof.rlimits",
+];
+
 /// Steps of a launch before the child's first instruction, in order. `init.fork` and `init.exec` come after the
 /// release, and still before that instruction.
 pub const LAUNCH: &[&str] = &[
@@ -119,6 +130,7 @@ pub const LAUNCH: &[&str] = &[
     "init.seccomp",
     "launch.verify",
     "launch.register#2",
+    "launch.observe",
     "launch.record",
     "launch.release",
     "init.fork",
@@ -158,6 +170,7 @@ pub const ELSEWHERE: &[&str] = &["audit.rotate"];
 pub fn tested() -> BTreeSet<String> {
     [
         WARDEN,
+        PROOF,
         LAUNCH,
         LAUNCH_WRITES,
         GATEWAY,

@@ -17,6 +17,7 @@ const DEPTH: u32 = 8;
 
 const MAGIC: u16 = 0xeb9f;
 const KIND_STRUCT: u32 = 4;
+const KIND_FUNCTION: u32 = 12;
 const KIND_UNION: u32 = 5;
 /// Set in a structure whose members say how many bits they have.
 const KIND_FLAG: u32 = 1 << 31;
@@ -49,6 +50,16 @@ impl KernelTypes {
             (kind == KIND_STRUCT && self.is(word(&self.types, *start)?, structure))
                 .then(|| self.member(*start, member, DEPTH))?
         })
+    }
+
+    /// The number of the kernel function called `name`.
+    pub fn function(&self, name: &str) -> Option<u32> {
+        let wanted = |start: &usize| {
+            let kind = (word(&self.types, start.checked_add(4)?)? >> 24) & 0x1f;
+            Some(kind == KIND_FUNCTION && self.is(word(&self.types, *start)?, name))
+        };
+        let index = self.starts.iter().position(|start| wanted(start) == Some(true))?;
+        u32::try_from(index + 1).ok()
     }
 
     /// The offset of a member in the structure or union that starts there.
@@ -237,6 +248,8 @@ mod tests {
         // Stable on every 64-bit kernel this runs on: two pointers.
         assert_eq!(types.member_offset("list_head", "prev"), Some(8));
         assert_eq!(types.member_offset("bpf_sock_addr_kern", "uaddr"), Some(8));
+        assert!(types.function("vfs_open").is_some());
+        assert_eq!(types.function("list_head"), None);
         // In an unnamed union.
         assert!(types.member_offset("inode", "i_nlink").is_some());
     }

@@ -297,6 +297,11 @@ impl Programs {
         self.events.take()
     }
 
+    /// The same end, looked into before it is taken.
+    pub fn events(&mut self) -> Option<&mut Events> {
+        self.events.as_mut()
+    }
+
     /// What became of all records so far, of every slot.
     pub fn counters(&self) -> Result<SlotCounters, KernelError> {
         lock(&self.slots).total()

@@ -6,6 +6,8 @@
 
 mod btf;
 mod decode;
+#[cfg(test)]
+mod doc;
 mod error;
 mod event;
 mod events;
