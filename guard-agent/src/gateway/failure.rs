@@ -1,7 +1,7 @@
 //! The last words about a server that failed: how it ended, what it was refused, which rule would allow that, and
 //! what it said itself. For the operator's stderr; nothing of it goes to the client.
 
-use std::{fmt::Write as _, path::Path, time::Duration};
+use std::{ffi::OsStr, fmt::Write as _, path::Path, time::Duration};
 
 use nix::sys::signal::Signal;
 
@@ -38,6 +38,17 @@ const SECRET: [&str; 14] = [
     "gshadow",
     "sudoers",
     "sudoers.d",
+];
+
+/// What the C library and the runtimes of every program look for and do without: named only if the server does.
+const USUAL: [&str; 7] = [
+    "/etc/host.conf",
+    "/etc/ld.so.preload",
+    "/proc",
+    "/sys",
+    "/usr/etc",
+    "/usr/lib/locale",
+    "/usr/share/locale",
 ];
 
 /// Where this launch has its rules.
@@ -104,6 +115,9 @@ impl Rules {
                     let rule = self.rule(server, missing, refused.rights);
                     format!("{rule} once that directory is made")
                 }
+            }
+            Some(there) if is_wide(there) => {
+                return Err("it holds more than this server's files: name what of it is needed");
             }
             Some(there) => self.rule(server, there, refused.rights),
             None => self.rule(server, path, refused.rights),
@@ -203,17 +217,29 @@ impl Failure<'_> {
     /// longer starting: only what it names says anything.
     fn named(&self) -> (Vec<&RefusedPath>, usize) {
         let spoken = |refused: &&RefusedPath| {
-            let path = shown(refused.path.as_path());
-            self.tail.iter().any(|line| line.contains(&path))
+            let path = refused.path.as_path();
+            let whole = shown(path);
+            // Of a program it is mostly the name alone: `spawn sh ENOENT`.
+            let name = path
+                .file_name()
+                .filter(|_| refused.rights.exec)
+                .and_then(OsStr::to_str);
+            let quotes = |letter: char| letter.is_whitespace() || "'\"`:,()".contains(letter);
+            let named = |line: &String| name.is_some_and(|name| line.split(quotes).any(|word| word == name));
+            self.tail.iter().any(|line| line.contains(&whole) || named(line))
         };
-        let refused = || self.exited.refused.iter().rev();
-        let (mut named, others): (Vec<_>, Vec<_>) = refused().partition(spoken);
-        let more = if !named.is_empty() || self.answered {
-            0
-        } else {
-            others.len().saturating_sub(NAMED)
+        let usual = |refused: &&RefusedPath| {
+            let path = refused.path.as_path();
+            // Tables of character sets, by machine.
+            let gconv = path.components().any(|part| part.as_os_str() == "gconv");
+            gconv || USUAL.iter().any(|usual| path.starts_with(usual))
         };
-        if named.is_empty() && !self.answered {
+        let refused = self.exited.refused.iter().rev();
+        let (mut named, mut others): (Vec<_>, Vec<_>) = refused.partition(spoken);
+        others.retain(|refused| !self.answered && !usual(refused));
+        let mut more = 0;
+        if named.is_empty() {
+            more = others.len().saturating_sub(NAMED);
             named = others;
         }
         named.truncate(NAMED);
@@ -289,6 +315,10 @@ mod tests {
         }
     }
 
+    fn exited_with(refused: Vec<RefusedPath>) -> Exited {
+        exited(refused)
+    }
+
     fn text(exited: &Exited, rules: &Rules, answered: bool, tail: &[&str]) -> String {
         Failure {
             server: "files",
@@ -326,6 +356,29 @@ mod tests {
             "{silent}"
         );
         assert!(!silent.contains("last words"), "{silent}");
+        // What every program looks for is no news.
+        let usual = exited_with(vec![refused(
+            "/usr/lib/locale/C.utf8/LC_CTYPE",
+            "open",
+            Rights::R,
+            None,
+        )]);
+        assert!(!text(&usual, &Rules::default(), false, &[]).contains("refused"));
+        // A program is spoken of by its name.
+        let tool = exited_with(vec![
+            refused("/usr/bin/sh", "exec", Rights::RX, Some("/usr/bin/sh")),
+            refused("/etc/last", "open", Rights::R, Some("/etc/last")),
+        ]);
+        let spawned = text(
+            &tool,
+            &Rules::default(),
+            false,
+            &["npm error enoent spawn sh ENOENT"],
+        );
+        assert!(
+            spawned.contains("it was refused `/usr/bin/sh` (exec: ENOENT)\n"),
+            "{spawned}"
+        );
         // One that had answered is not starting any more.
         let later = text(&exited, &Rules::default(), true, &[]);
         assert!(
@@ -431,6 +484,8 @@ mod tests {
             ("/run/docker.sock", "its own"),
             ("/home/u/.ssh/id_ed25519", "secrets"),
             ("/etc/shadow", "secrets"),
+            ("/srv", "more than"),
+            ("/home/u", "more than"),
             ("/srv/all/x", "ordinary permissions"),
         ] {
             let refusal = rule(path, "open", Rights::R, Some(path)).unwrap_err();

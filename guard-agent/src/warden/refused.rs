@@ -69,7 +69,8 @@ impl Refused {
             return;
         }
         let Some(path) = &kernel.path else { return };
-        if !path.0.starts_with(b"/") || path.0.len() > LONGEST {
+        // The top of the view is looked at by every runtime.
+        if !path.0.starts_with(b"/") || path.0 == b"/" || path.0.len() > LONGEST {
             return;
         }
         self.latest.retain(|known| known.path != *path);
@@ -198,6 +199,7 @@ mod tests {
         refused.note(&denied("open", &at("absent").0, Some("r")));
         refused.note(&denied("mkdir", &at("new/deep").0, None));
         refused.note(&denied("open", b"relative", Some("r")));
+        refused.note(&denied("open", b"/", Some("r")));
         refused.note(&denied("open", &at("data").0, Some("rwc")));
         let told = told(refused);
         let short: Vec<(&Octets, &str, Rights, Option<Octets>)> = told
