@@ -395,11 +395,11 @@ impl Warden {
 
     /// Another sandbox is observed; while none is, the host pays nothing.
     pub(super) fn observe_start(&self) -> Result<(), String> {
+        if let Some(why) = self.facts.proofs.observation.why() {
+            return Err(why.why.clone());
+        }
         let Some(programs) = &self.programs else {
-            return Err(
-                "without root no eBPF program can be loaded; what seccomp refuses is recorded all the same"
-                    .to_owned(),
-            );
+            return Err("there are no eBPF programs".to_owned());
         };
         let mut programs = programs.borrow_mut();
         programs.observation()?;

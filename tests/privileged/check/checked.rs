@@ -276,6 +276,15 @@ pub(crate) fn agree(checked: &Checked, ran: &Ran) -> Result<()> {
     );
     let launch = ran.launch.as_ref().context("no launch record")?;
     ensure!(launch["tier"] == said["tier"], "{launch}\n{said}");
+    let observation = checked.one("observation")?;
+    let observed = launch["observation"]
+        .as_str()
+        .is_some_and(|words| words.contains("tracepoints"));
+    ensure!(
+        observed == (observation["verdict"] == "enforced")
+            && launch["observation_missing"] == observation["why"],
+        "{launch}\n{observation}"
+    );
     let Some(facets) = launch["enforcement"].as_object() else {
         bail!("no enforcement: {launch}");
     };

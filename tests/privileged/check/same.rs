@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use super::{
     Test,
-    checked::{AS_USER, Around, Place, WITHOUT_USER_NAMESPACES, agree},
+    checked::{AS_USER, Around, Place, WITHOUT_USER_NAMESPACES, agree, for_a_user},
 };
 
 pub(crate) fn tests() -> Vec<(&'static str, Test)> {
@@ -22,7 +22,14 @@ fn both(name: &str, around: Around<'_>) -> Result<()> {
     let checked = place.check(around)?;
     let ran = place.run(around)?;
     agree(&checked, &ran)?;
-    let tier = if around.contains(&AS_USER) { "T3" } else { "T2" };
+    let tier = if for_a_user(around) { "T3" } else { "T2" };
+    let watched = if for_a_user(around) {
+        "not-available"
+    } else {
+        "enforced"
+    };
+    let observation = checked.one("observation")?;
+    ensure!(observation["verdict"] == watched, "{observation}");
     checked.says(tier, true)
 }
 
