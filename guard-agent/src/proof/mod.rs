@@ -146,8 +146,16 @@ impl Drop for Planted {
     }
 }
 
-/// A path that is removed when dropped, if it is there.
+/// A name that is free now, and again when this is dropped.
 struct Removed(PathBuf);
+
+impl Removed {
+    fn name(path: PathBuf) -> Self {
+        // A warden that was killed in the middle of its proofs may have left it.
+        let _ = std::fs::remove_file(&path);
+        Self(path)
+    }
+}
 
 impl Drop for Removed {
     fn drop(&mut self) {

@@ -116,7 +116,7 @@ fn in_a_cgroup(
         }
     };
     let (unix_missing, limits_missing) = (programs.unix_hooks().err(), parent.limits_unavailable());
-    let socket = Removed(directory.join("proof.sock"));
+    let socket = Removed::name(directory.join("proof.sock"));
     let socket = unix_missing.is_none().then_some(&socket);
     let path = socket.map(|socket| socket.0.as_path());
     let names = observe::Names::below(directory);
