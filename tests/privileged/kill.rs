@@ -292,13 +292,12 @@ fn during(roles: &[Role]) -> Result<()> {
         let outside = Outside::new(stage)?;
         outside.control(stage)?;
         let session = busy(stage, "", &outside.words)?;
-        let left = stage.left();
+        // A daemon that is just becoming one has no name yet.
+        let left = stage.wait_until("the server and three daemons", || {
+            let left = stage.left();
+            (left.pids(Role::Server).len() == 4).then_some(left)
+        })?;
         let init = *left.pids(Role::Init).first().context("no init")?;
-        ensure!(
-            left.pids(Role::Server).len() == 4,
-            "the server and three daemons: {:?}",
-            left.lines()
-        );
         let namespaces = sandbox_namespaces(init);
         let own = if Tier::current()? == Tier::T3Bare { 0 } else { 6 };
         ensure!(
