@@ -77,11 +77,13 @@ fn main() -> Result<()> {
                 .take(2)
                 .filter_map(|word| word.to_str()?.parse().ok())
                 .collect();
-            let [uid, gid] = ids[..] else { bail!("no uid and gid") };
+            let [uid, gid] = ids[..] else {
+                bail!("no uid and gid")
+            };
             no_user_namespaces()?;
             let program = words.next().context("no program")?;
             let mut command = Command::new(program);
-            command.args(words).uid(uid).gid(gid).env("HOME", "/nonexistent");
+            command.args(words).uid(uid).gid(gid);
             return Err(command.exec().into());
         }
         Some("landlock") => lacks(&[
@@ -92,6 +94,9 @@ fn main() -> Result<()> {
         other => bail!("what is missing? not {other:?}"),
     };
     let program = words.next().context("no program")?;
+    if !nix::unistd::geteuid().is_root() {
+        guard_agent::sys::process::no_new_privileges()?;
+    }
     guard_agent::sys::seccomp::install(&filter).context("failed to install the filter; is this root?")?;
     Err(Command::new(program).args(words).exec().into())
 }

@@ -212,6 +212,7 @@ impl AgentBuilder {
             (None, program) => Start {
                 words: vec![program.clone().map_or_else(programs::agent, Ok)?.into()],
                 identity: None,
+                by_words: false,
             },
         };
         let mut words = self.around.clone();

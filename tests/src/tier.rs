@@ -68,8 +68,10 @@ impl Tier {
 pub struct Start {
     /// The agent, or what starts it.
     pub words: Vec<OsString>,
-    /// Whom it is started as, when not as whoever runs the tests.
+    /// Whom it runs as, when not as whoever runs the tests.
     pub identity: Option<User>,
+    /// The first words see to that themselves.
+    pub by_words: bool,
 }
 
 impl Start {
@@ -82,6 +84,7 @@ impl Start {
             Tier::T2 => Ok(Self {
                 words: vec![programs::agent()?.into()],
                 identity: None,
+                by_words: false,
             }),
             Tier::T3 => Self::as_user(directory, &User::of_tests()?),
             Tier::T3Bare => Self::as_user(directory, &User::of_tests()?)?.without_user_namespaces(),
@@ -105,6 +108,7 @@ impl Start {
         Ok(Self {
             words: vec![agent.into()],
             identity: Some(user.clone()),
+            by_words: false,
         })
     }
 
@@ -118,26 +122,33 @@ impl Start {
             deny_user_namespaces()?;
             return Ok(self);
         }
-        let user = self.identity.take().context("first say which user")?;
+        let user = self.identity.as_ref().context("first say which user")?;
         let ids = [user.uid.to_string(), user.gid.to_string()];
         let around: [OsString; 2] = [programs::around()?.into(), "user-namespaces".into()];
         let mut words = around.to_vec();
         words.extend(ids.map(OsString::from));
         words.append(&mut self.words);
         self.words = words;
+        self.by_words = true;
         Ok(self)
     }
 
     /// The command, before the agent's own arguments.
     #[must_use]
     pub fn command(&self) -> Command {
-        let (program, words) = self.words.split_first().map_or((OsStr::new(""), &[][..]), |(first, rest)| {
-            (first.as_os_str(), rest)
-        });
+        let (program, words) = self
+            .words
+            .split_first()
+            .map_or((OsStr::new(""), &[][..]), |(first, rest)| {
+                (first.as_os_str(), rest)
+            });
         let mut command = Command::new(program);
         command.args(words);
         if let Some(user) = &self.identity {
-            command.uid(user.uid).gid(user.gid).env("HOME", "/nonexistent");
+            command.env("HOME", "/nonexistent");
+            if !self.by_words {
+                command.uid(user.uid).gid(user.gid);
+            }
         }
         command
     }
@@ -172,6 +183,7 @@ pub fn machine_is_ours() -> Result<bool> {
 /// Whether every user can start this program.
 #[must_use]
 pub fn everybody_reaches(program: &Path) -> bool {
-    let open = |path: &Path, bits| fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & bits == bits);
+    let open =
+        |path: &Path, bits| fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & bits == bits);
     open(program, 0o005) && program.ancestors().skip(1).all(|path| open(path, 0o001))
 }

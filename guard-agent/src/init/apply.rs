@@ -225,11 +225,10 @@ fn restrict(rules: &[(OwnedFd, Access)], setup: &Setup, confinement: &mut Confin
             confinement.landlock_missing = state
                 .missing
                 .iter()
-                .map(|missing| {
-                    format!(
-                        "{} needs Landlock ABI {}: {}",
-                        missing.what, missing.since, missing.why
-                    )
+                .filter_map(|missing| {
+                    let why = consequence(setup, missing)?;
+                    let (what, since) = (missing.what, missing.since);
+                    Some(format!("{what} needs Landlock ABI {since}: {why}"))
                 })
                 .collect();
             Ok(())
@@ -240,6 +239,18 @@ fn restrict(rules: &[(OwnedFd, Access)], setup: &Setup, confinement: &mut Confin
             Ok(())
         }
         Err(error) => Err(confine(error)),
+    }
+}
+
+/// What follows from something that this kernel's Landlock lacks, when something does.
+fn consequence(setup: &Setup, missing: &landlock::Missing) -> Option<&'static str> {
+    let bare = setup.ground == Ground::Bare;
+    match missing.what {
+        "unix sockets by path" | "TCP" | "UDP" if !setup.inet_sockets && !setup.unix_sockets => None,
+        // Said of the facet it concerns.
+        "scopes" if bare => None,
+        "truncation" if bare => Some("seccomp refuses to empty what was not opened for writing"),
+        _ => Some(missing.why),
     }
 }
 
