@@ -15,6 +15,7 @@ pub mod link;
 pub mod audit;
 pub mod confine;
 pub mod init;
+pub mod proof;
 pub mod warden;
 
 pub mod sys;

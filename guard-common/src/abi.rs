@@ -1,44 +1,170 @@
 //! Names and numbers both halves must know: the version of the layout, the
-//! programs, the maps, the globals the loader freezes.
+//! programs, the maps and their values, the globals the loader freezes.
 
 /// Raised whenever a record, a map value or the meaning of a global changes.
 /// Every record carries it, and the host half refuses any other.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
-/// Ring buffer of [`crate::event::NetRecord`].
+/// Ring buffer of the records in [`crate::record`] and [`crate::event`].
 pub const MAP_EVENTS: &str = "EVENTS";
-/// Array of [`Counters`], indexed by the number of the operation.
-pub const MAP_COUNTERS: &str = "COUNTERS";
+/// Array of [`SlotValue`], indexed by slot: written by the kernel half only.
+pub const MAP_SLOTS: &str = "SLOTS";
+/// Array of [`ConsumedValue`], indexed by slot: written by the host half only.
+pub const MAP_CONSUMED: &str = "CONSUMED";
+/// Hash of [`SandboxValue`] by the id of a sandbox's cgroup.
+pub const MAP_SANDBOXES: &str = "SANDBOXES";
+/// Array of [`CallSpec`], indexed by the number of the system call.
+pub const MAP_CALLS: &str = "CALLS";
+/// LRU hash of [`AnsweredValue`] by thread id in the kernel's first pid namespace.
+pub const MAP_ANSWERED: &str = "ANSWERED";
 
 /// Depth of the sandboxes' cgroups, as `bpf_get_current_ancestor_cgroup_id` counts (the root is 0).
 pub const GLOBAL_SANDBOX_LEVEL: &str = "SANDBOX_LEVEL";
+/// Id of the cgroup that holds the sandboxes' cgroups, one level above them.
+pub const GLOBAL_PARENT_CGROUP: &str = "PARENT_CGROUP";
+/// [`crate::layout::LAYOUT_HASH`] of the kernel half. The loader compares it and does not touch it.
+pub const GLOBAL_LAYOUT: &str = "LAYOUT";
 /// Offset of `uaddr` in the kernel's `bpf_sock_addr_kern`, or [`ABSENT`].
 pub const GLOBAL_UADDR_OFFSET: &str = "UADDR_OFFSET";
 /// Offset of `uaddrlen` in the kernel's `bpf_sock_addr_kern`, or [`ABSENT`].
 pub const GLOBAL_UADDRLEN_OFFSET: &str = "UADDRLEN_OFFSET";
+/// Offsets in the kernel's structures around an executed file, each may be [`ABSENT`].
+pub const GLOBAL_BPRM_FILE: &str = "BPRM_FILE";
+pub const GLOBAL_BPRM_FILENAME: &str = "BPRM_FILENAME";
+pub const GLOBAL_BPRM_INTERP: &str = "BPRM_INTERP";
+pub const GLOBAL_FILE_INODE: &str = "FILE_INODE";
+pub const GLOBAL_INODE_SB: &str = "INODE_SB";
+pub const GLOBAL_INODE_INO: &str = "INODE_INO";
+pub const GLOBAL_INODE_NLINK: &str = "INODE_NLINK";
+pub const GLOBAL_SB_DEV: &str = "SB_DEV";
 /// An offset that this kernel does not have.
 pub const ABSENT: u64 = u64::MAX;
 
-/// Bytes of the ring: a power of two and a multiple of the page size. Denials
-/// are rare, and what does not fit is counted, so a small ring does.
-pub const RING_BYTES: usize = 512 * 1024;
+/// Programs that only look, and the raw tracepoints of the same names.
+pub const PROGRAM_SYS_EXIT: &str = "sys_exit";
+pub const PROGRAM_EXEC: &str = "sched_process_exec";
 
-/// Slots of the counters: one an operation, slot 0 unused.
-pub const COUNTER_SLOTS: usize = 16;
+/// Bytes of the ring: a power of two and a multiple of the page size.
+pub const RING_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of the ring that unread records of one slot may hold: a flood in one sandbox leaves room for others.
+/// Processors that reserve at the same moment may go over by one record each.
+pub const SLOT_BYTES: u64 = RING_BYTES as u64 / 4;
+/// The part of it that records of what was allowed may hold: they never displace denials.
+pub const SLOT_ALLOWED_BYTES: u64 = SLOT_BYTES / 2;
 
-/// What became of the records of one operation. `reserved + lost` is how often it was denied.
+/// Slots of the counters. Slot 0 is for what belongs to no sandbox known here.
+pub const SLOT_COUNT: usize = 1024;
+pub const SLOT_UNKNOWN: u32 = 0;
+
+/// Numbers a system call may have to be observed.
+pub const CALL_COUNT: usize = 512;
+/// Answers to notifications remembered until the calls' exits were seen.
+pub const ANSWERED_COUNT: usize = 8192;
+
+/// What became of the records of one slot, since the maps were made.
+///
+/// What was refused or failed and what was allowed are counted apart:
+/// `reserved + lost` is how often the first happened, `allowed_reserved + allowed_lost` how often the second.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct SlotValue {
     /// Records that got room in the ring. Each is there or will be in a moment.
     pub reserved: u64,
-    /// Records for which the ring had no room.
+    /// Records for which the slot had no room.
     pub lost: u64,
+    pub allowed_reserved: u64,
+    pub allowed_lost: u64,
+    /// Bytes of the ring that those records took, headers included.
+    pub bytes: u64,
+    pub allowed_bytes: u64,
 }
 
-/// The host half reads a slot as two plain integers.
-pub type CountersRaw = [u64; 2];
+/// What the reader took out of the ring for one slot, since the maps were made.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ConsumedValue {
+    pub records: u64,
+    pub allowed_records: u64,
+    pub bytes: u64,
+    pub allowed_bytes: u64,
+}
 
-const _: () = assert!(size_of::<Counters>() == size_of::<CountersRaw>());
-const _: () = assert!(RING_BYTES.is_power_of_two() && RING_BYTES.is_multiple_of(4096));
-const _: () = assert!((crate::event::OP_LAST as usize) < COUNTER_SLOTS);
+/// What is known of a sandbox's cgroup.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SandboxValue {
+    pub slot: u32,
+    /// [`SANDBOX_OBSERVE`] or 0.
+    pub flags: u32,
+}
+
+/// Its calls and execs are reported.
+pub const SANDBOX_OBSERVE: u32 = 1;
+
+/// A call whose refusal the warden has recorded already.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnsweredValue {
+    pub nr: u32,
+    pub errno: u32,
+}
+
+/// What the kernel half does with one system call.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallSpec {
+    /// Bit set of the errno values that are reported; none: the call is not looked at.
+    pub errnos: [u64; 2],
+    /// Which argument is the path, [`NO_ARGUMENT`] for none.
+    pub path: u8,
+    pub second: u8,
+    /// Which arguments are a socket address and its length.
+    pub address: u8,
+    pub address_length: u8,
+    /// [`CALL_ALLOWED`] or 0.
+    pub flags: u32,
+}
+
+pub const NO_ARGUMENT: u8 = 0xff;
+/// Reported when it succeeded, too.
+pub const CALL_ALLOWED: u32 = 1;
+
+/// The values as the host half hands them to the kernel: plain integers.
+pub type SlotRaw = [u64; 6];
+pub type ConsumedRaw = [u64; 4];
+pub type SandboxRaw = [u32; 2];
+pub type AnsweredRaw = [u32; 2];
+pub type CallRaw = [u64; 3];
+
+impl CallSpec {
+    pub const fn raw(self) -> CallRaw {
+        let [a, b, c, d] = self.flags.to_ne_bytes();
+        let last = [
+            self.path,
+            self.second,
+            self.address,
+            self.address_length,
+            a,
+            b,
+            c,
+            d,
+        ];
+        [self.errnos[0], self.errnos[1], u64::from_ne_bytes(last)]
+    }
+}
+
+/// Bytes of the ring that a record takes.
+pub const fn ring_bytes(record: usize) -> u64 {
+    (record as u64 + 8).next_multiple_of(8)
+}
+
+const _: () = {
+    use core::mem::offset_of;
+    assert!(size_of::<SlotValue>() == size_of::<SlotRaw>());
+    assert!(size_of::<ConsumedValue>() == size_of::<ConsumedRaw>());
+    assert!(size_of::<SandboxValue>() == size_of::<SandboxRaw>());
+    assert!(size_of::<AnsweredValue>() == size_of::<AnsweredRaw>());
+    assert!(size_of::<CallSpec>() == size_of::<CallRaw>());
+    assert!(offset_of!(CallSpec, path) == 16 && offset_of!(CallSpec, flags) == 20);
+    assert!(RING_BYTES.is_power_of_two() && RING_BYTES.is_multiple_of(4096));
+};

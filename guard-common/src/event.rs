@@ -3,6 +3,8 @@
 //! Raw integers only, no padding: every bit pattern is a valid record, so the
 //! host half can look at bytes of any origin without undefined behaviour.
 
+use crate::record::Header;
+
 pub const OP_CONNECT4: u16 = 1;
 pub const OP_CONNECT6: u16 = 2;
 pub const OP_SENDMSG4: u16 = 3;
@@ -23,74 +25,44 @@ pub const REASON_SOCKET_KIND: u16 = 2;
 /// `sizeof(sun_path)`: the same on every Linux.
 pub const UNIX_PATH_BYTES: usize = 108;
 
-/// One denied network operation.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(
-        zerocopy::FromBytes,
-        zerocopy::IntoBytes,
-        zerocopy::Immutable,
-        zerocopy::KnownLayout
-    )
-)]
-pub struct NetRecord {
-    pub abi: u32,
-    /// One of the `OP_` numbers.
-    pub op: u16,
-    /// Address family of the socket, as the kernel numbers them.
-    pub family: u16,
-    /// `CLOCK_MONOTONIC`, nanoseconds.
-    pub ktime_ns: u64,
-    /// The calling task's ancestor cgroup at the sandboxes' level, 0 when it has none there
-    /// (a socket that left its sandbox is still denied).
-    pub cgroup_id: u64,
-    /// Thread group and thread of the caller, in the kernel's first pid namespace.
-    pub pid: u32,
-    pub tid: u32,
-    /// Socket type, as the kernel numbers them.
-    pub sock_type: u32,
-    pub protocol: u32,
-    pub cpu: u32,
-    /// The errno the caller sees, positive.
-    pub errno: u16,
-    /// One of the `REASON_` numbers.
-    pub reason: u16,
-    /// Host byte order, 0 when the operation has none.
-    pub port: u16,
-    /// Bytes of `unix_path` that the caller gave.
-    pub unix_path_len: u16,
-    pub reserved: u32,
-    /// Network byte order; an IPv4 address is the first four bytes.
-    pub address: [u8; 16],
-    /// As given, a leading zero byte is an abstract name; the rest past `unix_path_len` means nothing.
-    pub unix_path: [u8; UNIX_PATH_BYTES],
-    pub tail: u32,
+crate::record::record! {
+    /// One denied network operation.
+    pub struct NetRecord {
+        pub header: Header,
+        /// One of the `OP_` numbers.
+        pub op: u16,
+        /// Address family of the socket, as the kernel numbers them.
+        pub family: u16,
+        /// Socket type, as the kernel numbers them.
+        pub sock_type: u32,
+        pub protocol: u32,
+        /// The errno the caller sees, positive.
+        pub errno: u16,
+        /// One of the `REASON_` numbers.
+        pub reason: u16,
+        /// Host byte order, 0 when the operation has none.
+        pub port: u16,
+        /// Bytes of `unix_path` that the caller gave.
+        pub unix_path_len: u16,
+        pub reserved: u32,
+        /// Network byte order; an IPv4 address is the first four bytes.
+        pub address: [u8; 16],
+        /// As given, a leading zero byte is an abstract name; the rest past `unix_path_len` means nothing.
+        pub unix_path: [u8; UNIX_PATH_BYTES],
+        pub tail: u32,
+    }
 }
 
 const _: () = {
     use core::mem::offset_of;
-    assert!(size_of::<NetRecord>() == 184);
+    assert!(size_of::<NetRecord>() == 192);
     // Ring records start on eight bytes.
     assert!(align_of::<NetRecord>() == 8);
-    assert!(offset_of!(NetRecord, op) == 4);
-    assert!(offset_of!(NetRecord, family) == 6);
-    assert!(offset_of!(NetRecord, ktime_ns) == 8);
-    assert!(offset_of!(NetRecord, cgroup_id) == 16);
-    assert!(offset_of!(NetRecord, pid) == 24);
-    assert!(offset_of!(NetRecord, tid) == 28);
-    assert!(offset_of!(NetRecord, sock_type) == 32);
-    assert!(offset_of!(NetRecord, protocol) == 36);
-    assert!(offset_of!(NetRecord, cpu) == 40);
-    assert!(offset_of!(NetRecord, errno) == 44);
-    assert!(offset_of!(NetRecord, reason) == 46);
-    assert!(offset_of!(NetRecord, port) == 48);
-    assert!(offset_of!(NetRecord, unix_path_len) == 50);
-    assert!(offset_of!(NetRecord, reserved) == 52);
-    assert!(offset_of!(NetRecord, address) == 56);
-    assert!(offset_of!(NetRecord, unix_path) == 72);
-    assert!(offset_of!(NetRecord, tail) == 180);
+    assert!(offset_of!(NetRecord, op) == 40);
+    assert!(offset_of!(NetRecord, port) == 56);
+    assert!(offset_of!(NetRecord, address) == 64);
+    assert!(offset_of!(NetRecord, unix_path) == 80);
+    assert!(offset_of!(NetRecord, tail) == 188);
 };
 
 /// What was tried.

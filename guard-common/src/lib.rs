@@ -3,3 +3,6 @@
 
 pub mod abi;
 pub mod event;
+pub mod layout;
+pub mod record;
+pub mod syscalls;

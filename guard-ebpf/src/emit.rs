@@ -1,24 +1,10 @@
-//! The only way a record leaves the kernel: reserve, fill, submit, all of it counted.
-//!
-//! The programs can be preempted and run on several processors at once, so the
-//! counters are added to atomically. `reserved` is raised before the record is
-//! submitted: whoever has consumed `reserved` records has consumed them all.
+//! The record of a network denial.
 
-use core::{
-    intrinsics::{AtomicOrdering, atomic_xadd},
-    mem::offset_of,
-};
+use core::mem::offset_of;
 
-use aya_ebpf::helpers::generated::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns};
-use guard_common::{
-    abi::{ABI_VERSION, Counters},
-    event::{NetRecord, UNIX_PATH_BYTES},
-};
+use guard_common::event::{NetRecord, UNIX_PATH_BYTES};
 
-use crate::{
-    maps::{COUNTERS, EVENTS},
-    scope::sandbox_cgroup,
-};
+use crate::{ring::emit, scope};
 
 /// What a denied caller of a cgroup program sees.
 const EPERM: u16 = 1;
@@ -45,36 +31,23 @@ pub(crate) fn report(denied: &Denied) {
 /// Like [`report`]; `more` fills in what is left once the record is complete otherwise.
 #[inline(always)]
 pub(crate) fn report_with(denied: &Denied, more: impl FnOnce(*mut NetRecord)) {
-    let Some(mut entry) = EVENTS.reserve(0) else {
-        count(denied.op, false);
-        return;
-    };
-    count(denied.op, true);
-    let record = entry.as_mut_ptr();
-    fill(record, denied);
-    more(record);
-    entry.submit(0);
+    emit::<NetRecord>(&scope::current(), false, |record| {
+        fill(record, denied);
+        more(record);
+    });
 }
 
 #[inline(always)]
 fn fill(record: *mut NetRecord, denied: &Denied) {
     let [a, b, c, d] = denied.address;
-    // SAFETY: the helpers take no memory of ours; `record` is the whole of a ring
-    // reservation of exactly this type that is not submitted yet, so nobody else
-    // reads or writes it. Every byte of it is written here.
+    // SAFETY: `record` is the whole of a ring reservation of exactly this type that is not submitted yet, so
+    // nobody else reads or writes it. Every byte of it but the head, which is there, is written here.
     unsafe {
         // Volatile throughout: merged stores become a call of `memset`, a loop over bytes.
-        let id = bpf_get_current_pid_tgid();
-        (&raw mut (*record).abi).write_volatile(ABI_VERSION);
         (&raw mut (*record).op).write_volatile(denied.op);
         (&raw mut (*record).family).write_volatile(denied.family as u16);
-        (&raw mut (*record).ktime_ns).write_volatile(bpf_ktime_get_ns());
-        (&raw mut (*record).cgroup_id).write_volatile(sandbox_cgroup());
-        (&raw mut (*record).pid).write_volatile((id >> 32) as u32);
-        (&raw mut (*record).tid).write_volatile(id as u32);
         (&raw mut (*record).sock_type).write_volatile(denied.sock_type);
         (&raw mut (*record).protocol).write_volatile(denied.protocol);
-        (&raw mut (*record).cpu).write_volatile(bpf_get_smp_processor_id());
         (&raw mut (*record).errno).write_volatile(EPERM);
         (&raw mut (*record).reason).write_volatile(denied.reason);
         (&raw mut (*record).port).write_volatile(u16::from_be(denied.port as u16));
@@ -98,21 +71,3 @@ fn fill(record: *mut NetRecord, denied: &Denied) {
 const PATH_WORDS: usize = (UNIX_PATH_BYTES + 4) / 8;
 const _: () = assert!(offset_of!(NetRecord, unix_path) % 8 == 0);
 const _: () = assert!(offset_of!(NetRecord, unix_path) + PATH_WORDS * 8 == size_of::<NetRecord>());
-
-#[inline(always)]
-fn count(op: u16, got_room: bool) {
-    let Some(slot): Option<*mut Counters> = COUNTERS.get_ptr_mut(u32::from(op)) else {
-        return;
-    };
-    // SAFETY: `slot` points at a live map value of this type, aligned to eight
-    // bytes, and every access to it anywhere in the kernel half is atomic.
-    unsafe {
-        let counter = if got_room {
-            &raw mut (*slot).reserved
-        } else {
-            &raw mut (*slot).lost
-        };
-        // The standard atomics have no `fetch_add` here: the target lacks compare-and-swap.
-        atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(counter, 1);
-    }
-}

@@ -1,4 +1,4 @@
-//! The programs that run in the kernel: they deny by themselves and report what they denied.
+//! The programs that run in the kernel: some deny by themselves and report what they denied, some only look.
 #![no_std]
 #![no_main]
 #![feature(core_intrinsics)]
@@ -10,6 +10,8 @@
 mod emit;
 mod maps;
 mod net;
+mod observe;
+mod ring;
 mod scope;
 
 /// Required by the language; no path to it may survive, or the object does not load.

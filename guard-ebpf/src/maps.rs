@@ -2,23 +2,62 @@
 
 use aya_ebpf::{
     Global,
-    btf_maps::{Array, RingBuf},
+    btf_maps::{Array, HashMap, LruHashMap, RingBuf},
     macros::btf_map,
 };
 use guard_common::{
-    abi::{ABSENT, COUNTER_SLOTS, Counters, RING_BYTES},
-    event::NetRecord,
+    abi::{
+        ABSENT, ANSWERED_COUNT, AnsweredValue, CALL_COUNT, CallSpec, ConsumedValue, RING_BYTES, SLOT_COUNT,
+        SandboxValue, SlotValue,
+    },
+    layout::LAYOUT_HASH,
+    record::Header,
 };
 
 #[btf_map]
-pub(crate) static EVENTS: RingBuf<NetRecord, RING_BYTES> = RingBuf::new();
+pub(crate) static EVENTS: RingBuf<Header, RING_BYTES> = RingBuf::new();
 
 #[btf_map]
-pub(crate) static COUNTERS: Array<Counters, COUNTER_SLOTS> = Array::new();
+pub(crate) static SLOTS: Array<SlotValue, SLOT_COUNT> = Array::new();
+
+#[btf_map]
+pub(crate) static CONSUMED: Array<ConsumedValue, SLOT_COUNT> = Array::new();
+
+#[btf_map]
+pub(crate) static SANDBOXES: HashMap<u64, SandboxValue, SLOT_COUNT> = HashMap::new();
+
+#[btf_map]
+pub(crate) static CALLS: Array<CallSpec, CALL_COUNT> = Array::new();
+
+#[btf_map]
+pub(crate) static ANSWERED: LruHashMap<u32, AnsweredValue, ANSWERED_COUNT> = LruHashMap::new();
+
+/// Read by the loader alone.
+#[used]
+#[unsafe(no_mangle)]
+pub(crate) static LAYOUT: Global<u64> = Global::new(LAYOUT_HASH);
 
 #[unsafe(no_mangle)]
 pub(crate) static SANDBOX_LEVEL: Global<u64> = Global::new(0);
 #[unsafe(no_mangle)]
+pub(crate) static PARENT_CGROUP: Global<u64> = Global::new(0);
+#[unsafe(no_mangle)]
 pub(crate) static UADDR_OFFSET: Global<u64> = Global::new(ABSENT);
 #[unsafe(no_mangle)]
 pub(crate) static UADDRLEN_OFFSET: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static BPRM_FILE: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static BPRM_FILENAME: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static BPRM_INTERP: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static FILE_INODE: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static INODE_SB: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static INODE_INO: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static INODE_NLINK: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static SB_DEV: Global<u64> = Global::new(ABSENT);

@@ -1,10 +1,19 @@
-//! Starts a program on a kernel that lacks something: `guard-around landlock PROGRAM ARG…` makes the
-//! Landlock calls answer ENOSYS for it and all it starts; `guard-around user-namespaces UID GID PROGRAM ARG…` starts
-//! it as that user, in a user namespace with every id in which no further one can be made.
+//! Starts a program on a machine that lacks something. `guard-around WHAT [ARG]… PROGRAM [ARG]…`; itself may be the
+//! program, for a second WHAT.
+//!
+//! * `landlock`: its calls answer ENOSYS, for the program and all it starts
+//! * `directory DIR`: it is empty
+//! * `securityfs`: it is mounted where it belongs
+//! * `rights`: root without a capability
+//! * `cgroups`: no cgroup hierarchy is mounted
+//! * `user UID GID`: an ordinary user
+//! * `user-namespaces UID GID`: that user, in a user namespace with every id in which no further one can be made
 
 use std::{
+    ffi::OsString,
     fs,
     os::unix::process::CommandExt as _,
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -12,6 +21,11 @@ use anyhow::{Context as _, Result, bail};
 use libc::{
     BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO,
     sock_filter,
+};
+use nix::{
+    mount::{MntFlags, MsFlags, mount, umount2},
+    sched::{CloneFlags, unshare},
+    unistd::{Gid, Uid, setgroups, setresgid, setresuid},
 };
 
 fn statement(code: u32, k: u32) -> Result<sock_filter> {
@@ -41,6 +55,51 @@ fn lacks(missing: &[libc::c_long]) -> Result<Vec<sock_filter>> {
     Ok(filter)
 }
 
+fn without_landlock() -> Result<()> {
+    let filter = lacks(&[
+        libc::SYS_landlock_create_ruleset,
+        libc::SYS_landlock_add_rule,
+        libc::SYS_landlock_restrict_self,
+    ])?;
+    // An ordinary user may install one only with this.
+    nix::sys::prctl::set_no_new_privs()?;
+    guard_agent::sys::seccomp::install(&filter).context("failed to install the filter")
+}
+
+/// Mounts of this process's own.
+fn own_mounts() -> Result<()> {
+    unshare(CloneFlags::CLONE_NEWNS).context("failed to make a mount namespace; is this root?")?;
+    let flags = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    Ok(mount(None::<&str>, "/", None::<&str>, flags, None::<&str>)?)
+}
+
+fn filesystem(kind: &str, at: &Path) -> Result<()> {
+    own_mounts()?;
+    mount(Some(kind), at, Some(kind), MsFlags::MS_NOSUID, None::<&str>)
+        .with_context(|| format!("failed to mount a {kind} on `{}`", at.display()))
+}
+
+fn without_cgroups() -> Result<()> {
+    own_mounts()?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    let points: Vec<&str> = mounts
+        .lines()
+        .filter(|line| line.contains(" - cgroup2 ") || line.contains(" - cgroup "))
+        .filter_map(|line| line.split(' ').nth(4))
+        .collect();
+    for point in points.iter().rev() {
+        umount2(*point, MntFlags::MNT_DETACH).with_context(|| format!("failed to take `{point}` off"))?;
+    }
+    Ok(())
+}
+
+fn become_user(uid: u32, gid: u32) -> Result<()> {
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    setgroups(&[])?;
+    setresgid(gid, gid, gid)?;
+    Ok(setresuid(uid, uid, uid)?)
+}
+
 /// Every id as outside, and a ceiling of none for further namespaces.
 fn no_user_namespaces() -> Result<()> {
     // Only a process outside may map more than one id: it waits until there is something to map.
@@ -48,7 +107,7 @@ fn no_user_namespaces() -> Result<()> {
         .args(["map", &std::process::id().to_string()])
         .stdin(Stdio::piped())
         .spawn()?;
-    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWUSER)?;
+    unshare(CloneFlags::CLONE_NEWUSER)?;
     // The end of its input is the sign.
     drop(outside.stdin.take());
     if !outside.wait()?.success() {
@@ -68,35 +127,25 @@ fn map(pid: &str) -> Result<()> {
 
 fn main() -> Result<()> {
     let mut words = std::env::args_os().skip(1);
-    let what = words.next();
-    let filter = match what.as_deref().and_then(std::ffi::OsStr::to_str) {
-        Some("map") => return map(words.next().context("no pid")?.to_str().context("no pid")?),
+    let mut next = |what: &'static str| words.next().with_context(|| format!("no {what}"));
+    let number = |word: OsString| -> Result<u32> { Ok(word.to_str().context("no number")?.parse()?) };
+    match next("what")?.to_str() {
+        Some("landlock") => without_landlock()?,
+        Some("directory") => filesystem("tmpfs", Path::new(&next("directory")?))?,
+        Some("securityfs") if Path::new("/sys/kernel/security/lsm").exists() => {}
+        Some("securityfs") => filesystem("securityfs", Path::new("/sys/kernel/security"))?,
+        Some("rights") => guard_agent::sys::process::drop_bounding_set()?,
+        Some("cgroups") => without_cgroups()?,
+        Some("user") => become_user(number(next("uid")?)?, number(next("gid")?)?)?,
+        Some("map") => return map(next("pid")?.to_str().context("no pid")?),
         Some("user-namespaces") => {
-            let ids: Vec<u32> = words
-                .by_ref()
-                .take(2)
-                .filter_map(|word| word.to_str()?.parse().ok())
-                .collect();
-            let [uid, gid] = ids[..] else {
-                bail!("no uid and gid")
-            };
+            let ids = (number(next("uid")?)?, number(next("gid")?)?);
             no_user_namespaces()?;
-            let program = words.next().context("no program")?;
-            let mut command = Command::new(program);
-            command.args(words).uid(uid).gid(gid);
-            return Err(command.exec().into());
+            become_user(ids.0, ids.1)?;
         }
-        Some("landlock") => lacks(&[
-            libc::SYS_landlock_create_ruleset,
-            libc::SYS_landlock_add_rule,
-            libc::SYS_landlock_restrict_self,
-        ])?,
         other => bail!("what is missing? not {other:?}"),
-    };
-    let program = words.next().context("no program")?;
-    if !nix::unistd::geteuid().is_root() {
-        guard_agent::sys::process::no_new_privileges()?;
     }
-    guard_agent::sys::seccomp::install(&filter).context("failed to install the filter; is this root?")?;
-    Err(Command::new(program).args(words).exec().into())
+    let program = next("program")?;
+    let mut command = Command::new(program);
+    Err(command.args(words).exec().into())
 }

@@ -1,8 +1,10 @@
 //! `guard-probe`: one escape attempt a call, told as one line of JSON.
 //!
 //! `guard-probe NAME [KEY=VALUE…]` · `guard-probe list --json` · `guard-probe batch` (a JSON line
-//! `{"probe": …, "args": {…}}` in, a line out) · `guard-probe neighbour …` · the hogs of `hogs.rs`.
+//! `{"probe": …, "args": {…}}` in, a line out) · `guard-probe acts` (see `acts.rs`) ·
+//! `guard-probe neighbour …` · the hogs of `hogs.rs`.
 
+mod acts;
 mod exec;
 mod files;
 mod hogs;
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         "list" => list(),
         "batch" => batch(),
         "neighbour" => told(neighbour::run(&args)),
+        "acts" => told(acts::run().map_err(Failure::from)),
         "plant" => told(plant(&args)),
         _ => match find(&name) {
             Some(probe) => say(&isolated(probe, &args).to_string()),

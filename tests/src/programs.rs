@@ -50,6 +50,14 @@ pub fn puppet() -> Result<PathBuf> {
     named("guard-puppet")
 }
 
+/// The program that makes the calls it is told to.
+///
+/// # Errors
+/// When it is not beside the test program.
+pub fn observe() -> Result<PathBuf> {
+    named("guard-observe")
+}
+
 fn named(name: &str) -> Result<PathBuf> {
     let test = env::current_exe().context("failed to find the test program itself")?;
     // Cargo puts tests in `deps/`, one below the programs; in a virtual machine all lie together.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::number::Number;
 use crate::{
     config::rights::Rights,
-    link::message::{Facet, Limits, View},
+    link::message::{Facet, Limits, OverBudget, View},
     octets::Octets,
 };
 
@@ -34,8 +34,14 @@ pub struct Launch {
     pub view: View,
     pub limits: LaunchLimits,
     pub resources: ResourcesReport,
-    /// What reports kernel events: `none`, `cgroup-bpf`, `seccomp`, joined by `+`.
+    /// What reports kernel events: `none`, `tracepoints`, `cgroup-bpf`, `seccomp`, joined by `+`.
     pub observation: String,
+    /// Why files, programs and processes are not observed, when they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observation_missing: Option<String>,
+    /// What is done when the denials of this server exceed their budget.
+    #[serde(default)]
+    pub over_budget: OverBudget,
     pub kernel_release: String,
     /// 0: the kernel has no Landlock.
     pub landlock_abi: u32,
@@ -54,7 +60,9 @@ pub struct LaunchUser {
 }
 
 /// One mechanism that enforces a facet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {
     BpfLsm,
@@ -68,9 +76,9 @@ pub enum Layer {
     Unknown,
 }
 
-impl fmt::Display for Layer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Layer {
+    pub fn name(self) -> &'static str {
+        match self {
             Self::BpfLsm => "bpf-lsm",
             Self::Landlock => "landlock",
             Self::Seccomp => "seccomp",
@@ -80,7 +88,12 @@ impl fmt::Display for Layer {
             Self::CgroupLimits => "cgroup-limits",
             Self::Rlimits => "rlimits",
             Self::Unknown => "unknown",
-        })
+        }
+    }
+}
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -146,11 +159,20 @@ pub struct NotEnforced {
     pub why: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
     Allow,
     Deny,
+}
+
+impl Decision {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+        }
+    }
 }
 
 /// Where the text of `path` comes from: user memory can change under the reader.
@@ -186,7 +208,7 @@ pub enum Field {
 pub struct Kernel {
     pub session: String,
     pub server: String,
-    /// `connect`, `bind`, `open`, or the system call's name.
+    /// `connect`, `bind`, `open`, `exec`, or the system call's name.
     pub op: String,
     pub decision: Decision,
     pub layer: Layer,
@@ -194,6 +216,9 @@ pub struct Kernel {
     pub reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Octets>,
+    /// The other path of a call that has two: where a rename or link goes, what a symbolic link says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path2: Option<Octets>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_source: Option<PathSource>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -288,6 +313,9 @@ pub struct Lost {
     /// Files of the audit directory that hold what was cut out of the chain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub saved: Vec<String>,
+    /// What was done because of it: `quarantined`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -301,6 +329,10 @@ pub enum GapKind {
     RingFull,
     /// Denials over the sandbox's byte budget, counted only.
     OverBudget,
+    /// What was allowed, over the budget for that or without room in the kernel, counted only.
+    AllowedLost,
+    /// Events that the kernel reported and that could not be read or told whose they are.
+    Unread,
     /// The warden died; what its sandboxes did until they were killed is unknown.
     WardenDied,
     /// The gateway died; what it had not yet said of its calls is unknown.
@@ -316,6 +348,8 @@ impl GapKind {
             Self::UncleanClose => "unclean-close",
             Self::RingFull => "ring-full",
             Self::OverBudget => "over-budget",
+            Self::AllowedLost => "allowed-lost",
+            Self::Unread => "unread",
             Self::WardenDied => "warden-died",
             Self::GatewayDied => "gateway-died",
             Self::WriteFailed => "write-failed",
@@ -334,6 +368,7 @@ impl Gap {
                 lost: None,
                 bytes: None,
                 saved: Vec::new(),
+                done: None,
             },
         }
     }
@@ -348,6 +383,7 @@ impl Gap {
                 lost: Some(lost.into()),
                 bytes: None,
                 saved: Vec::new(),
+                done: None,
             },
         }
     }

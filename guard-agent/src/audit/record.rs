@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -27,8 +27,22 @@ impl Stamp {
     pub fn from_micros(micros: i64) -> Self {
         Self(Timestamp::from_microsecond(micros).unwrap_or_default())
     }
+
+    /// That much later, or as late as a time can be.
+    pub fn plus(self, duration: SignedDuration) -> Self {
+        Self(self.0.saturating_add(duration).unwrap_or(self.0))
+    }
+
+    pub fn timestamp(self) -> Timestamp {
+        self.0
+    }
 }
 
+impl From<Timestamp> for Stamp {
+    fn from(time: Timestamp) -> Self {
+        Self(time)
+    }
+}
 impl fmt::Display for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.6}", self.0)

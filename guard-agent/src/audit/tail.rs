@@ -13,31 +13,9 @@ use serde_json::Value;
 use super::{
     dir::{AuditDir, segment_name},
     error::AuditError,
+    filter::Filter,
     lines::{Line, Lines},
-    record::Kind,
 };
-
-/// Which records are wanted; what is not set does not matter.
-#[derive(Debug, Clone, Default)]
-pub struct Filter {
-    pub kinds: Vec<Kind>,
-    pub session: Option<String>,
-    pub server: Option<String>,
-}
-
-impl Filter {
-    pub fn admits(&self, record: &Value) -> bool {
-        let is = |name: &str, wanted: &Option<String>| {
-            wanted
-                .as_deref()
-                .is_none_or(|wanted| record.get(name).and_then(Value::as_str) == Some(wanted))
-        };
-        let kind = record.get("kind").and_then(Value::as_str).unwrap_or_default();
-        (self.kinds.is_empty() || self.kinds.iter().any(|wanted| wanted.name() == kind))
-            && is("session", &self.session)
-            && is("server", &self.server)
-    }
-}
 
 /// One line of the audit: its bytes as text, and what they say. A line that is no JSON is `Value::Null`.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use super::{
-    body::{Decision, Exit, Gap, Kernel, Launch},
+    body::{Exit, Gap, Kernel, Launch},
     record::{Body, Record, Signed},
     tail::Entry,
 };
@@ -109,11 +109,7 @@ fn launch_text(line: &mut String, launch: &Launch) {
 }
 
 fn kernel_text(line: &mut String, kernel: &Kernel) {
-    let decision = if kernel.decision == Decision::Deny {
-        "deny"
-    } else {
-        "allow"
-    };
+    let decision = kernel.decision.name();
     add(
         line,
         format_args!("{} {decision} {}", escape(&kernel.server), escape(&kernel.op)),

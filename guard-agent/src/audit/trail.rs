@@ -126,6 +126,7 @@ impl Trail {
             lost: None,
             bytes: bytes.map(Into::into),
             saved,
+            done: None,
         };
         self.append(
             &Body::Gap(Gap {

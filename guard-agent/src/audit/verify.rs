@@ -296,7 +296,7 @@ impl Verifier {
 }
 
 /// A line without an end may be one that is being written: it gets a second to be finished.
-fn read_settled(lines: &mut Lines<std::fs::File>, line: &mut Vec<u8>) -> io::Result<Line> {
+pub(super) fn read_settled(lines: &mut Lines<std::fs::File>, line: &mut Vec<u8>) -> io::Result<Line> {
     let mut read = lines.next(line, false)?;
     for _ in 0..20 {
         if !matches!(read, Line::Partial) {

@@ -1,6 +1,7 @@
 //! The command line: one file a subcommand.
 
 pub mod audit;
+mod check;
 pub mod out;
 mod resolve;
 mod run;
@@ -11,7 +12,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand, error::ErrorKind};
 
-use crate::{exit::ExitStatus, init, refusal::Refusal, warden::reaper};
+use crate::{exit::ExitStatus, init, proof, refusal::Refusal, warden::reaper};
 
 /// Runs local MCP servers in a sandbox that the kernel enforces, with an audit trail.
 #[derive(Debug, Parser)]
@@ -25,6 +26,8 @@ struct Cli {
 enum Command {
     /// Start an MCP server in a sandbox and relay its stdio
     Run(Box<run_args::RunArgs>),
+    /// Say what this machine enforces, proved by attacking it, and what to change
+    Check(check::CheckArgs),
     /// Read and verify the audit trail
     Audit(audit::AuditArgs),
     /// The privileged part, started by `run` when none is running
@@ -43,7 +46,7 @@ pub fn main() -> ExitStatus {
     // Roles that only our own processes start, without a command line to parse.
     match arguments.first().and_then(|name| name.to_str()) {
         Some(init::ROLE) => return init::main(),
-        Some(init::PROBE) => return init::probe(),
+        Some(proof::ROLE) => return ExitStatus::Ok,
         Some(reaper::ROLE) => return reaper::main(arguments.get(1..).unwrap_or_default()),
         _ => {}
     }
@@ -63,6 +66,7 @@ pub fn main() -> ExitStatus {
     };
     let result = match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Audit(args) => audit::run(args),
         Command::Warden(args) => Ok(warden::run(&args)),
         Command::Resolve => resolve::main(),

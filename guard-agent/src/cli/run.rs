@@ -48,10 +48,31 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
     }
     let environment = environment::build(&plan, &runtime, &plan.user, std::env::vars_os());
     let (name, state) = (plan.server.clone(), plan.state.clone());
+    let rules = rules(args, &plan);
     let request = plan.into_request(runtime, environment);
     let connection = connect::launch(&state, request)?;
     warn(&name, &connection.launched);
-    gateway::run(connection.channel, &connection.launched, &name, connection.pipes)
+    gateway::run(
+        connection.channel,
+        &connection.launched,
+        &name,
+        connection.pipes,
+        &rules,
+    )
+}
+
+/// Where a rule would be written that allows more, for the message about a server that fails.
+fn rules(args: &RunArgs, plan: &RunPlan) -> gateway::Rules {
+    let shown = |path: &std::path::PathBuf| config::shown(path.display().to_string());
+    gateway::Rules {
+        policy: args.policy.as_ref().map(shown),
+        roots: plan
+            .roots
+            .iter()
+            .map(|root| (root.path.clone(), root.rights))
+            .collect(),
+        audit: args.audit.as_ref().map(shown),
+    }
 }
 
 /// What the roles of one launch use of root's rights, and for what. `CAP_SYS_ADMIN` includes `CAP_BPF`.
@@ -69,7 +90,7 @@ const NEEDED: [(Capability, &str); 7] = [
 const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
 
 /// Root in a container or a service may lack some: said before anything begins.
-fn enough_rights(server: &str) -> Result<(), Refusal> {
+pub(super) fn enough_rights(server: &str) -> Result<(), Refusal> {
     let what = || format!("cannot contain `{server}`");
     let hint = "start it as root with all capabilities (look at `CapabilityBoundingSet=` of the service, or the container's)";
     let user_namespace = std::fs::metadata("/proc/self/ns/user");
@@ -104,6 +125,9 @@ fn warn(name: &str, launched: &Launched) {
     );
     for line in launched.not_enforced.iter().chain(&launched.notes) {
         eprintln!("[{name}] {line}");
+    }
+    if let Some(why) = &launched.not_observed {
+        eprintln!("[{name}] files, programs and processes: not observed: {why}");
     }
 }
 

@@ -17,6 +17,13 @@ pub enum Tier {
     T3,
 }
 
+/// `--observe`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    On,
+    Off,
+}
+
 /// Run one MCP server in a sandbox, its client on stdin and stdout.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct RunArgs {
@@ -51,6 +58,10 @@ pub struct RunArgs {
     /// What of the host's files the server sees [default: private, where the machine lets it be made]
     #[arg(long, value_name = "VIEW")]
     pub view: Option<View>,
+
+    /// Whether what the server tries on files, programs and processes is observed and recorded [default: on]
+    #[arg(long, value_name = "on|off")]
+    pub observe: Option<Switch>,
 
     /// Audit directory [default: /var/log/guard-agent, without root $XDG_STATE_HOME/guard-agent]
     #[arg(long, value_name = "DIR")]

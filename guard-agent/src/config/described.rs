@@ -9,14 +9,14 @@ use std::{
 
 use super::{environment, host::Host, raw, rights::Rights, root_arg::RootArg, roots, shown};
 use crate::{
-    cli::run_args::RunArgs,
-    link::message::{Facet, Limits, View},
+    cli::run_args::{RunArgs, Switch},
+    link::message::{Facet, Limits, OverBudget, View},
     refusal::Refusal,
     runtime::RuntimeKind,
 };
 
 /// Facets that must be enforced when nobody says.
-const REQUIRED: [Facet; 4] = [Facet::Fs, Facet::Net, Facet::Exec, Facet::Ipc];
+pub const REQUIRED: [Facet; 4] = [Facet::Fs, Facet::Net, Facet::Exec, Facet::Ipc];
 /// The sandbox's first process counts too.
 const MIN_PIDS: u32 = 2;
 /// The kernel's own ceiling of process ids.
@@ -40,6 +40,8 @@ pub(super) struct Described {
     pub(super) limits: Limits,
     pub(super) require: Vec<Facet>,
     pub(super) free_names: Vec<String>,
+    pub(super) observe: bool,
+    pub(super) over_budget: OverBudget,
     pub(super) policy: Option<(PathBuf, String)>,
 }
 
@@ -78,6 +80,8 @@ pub(super) fn from_flags(args: &RunArgs, host: &Host) -> Result<Described, Refus
         limits: Limits::default(),
         require: REQUIRED.to_vec(),
         free_names: Vec::new(),
+        observe: args.observe != Some(Switch::Off),
+        over_budget: OverBudget::default(),
         policy: None,
     })
 }
@@ -120,6 +124,8 @@ pub(super) fn from_policy(args: &RunArgs, path: &Path, host: &Host) -> Result<De
         limits: limits(&server.limits, &place)?,
         require: require(server.require, &place)?,
         free_names: free_names(server.free_names, &place)?,
+        observe: server.observe.unwrap_or(true),
+        over_budget: server.over_budget,
         // Kept as it was found: the links on the way to it count too.
         policy: Some((host.directory.join(path), loaded.hash)),
     })
@@ -135,6 +141,7 @@ fn check_flags_beside_policy(args: &RunArgs) -> Result<(), Refusal> {
         ("`--directory`", args.directory.is_some(), "directory"),
         ("`--user`", args.user.is_some(), "user"),
         ("`--view`", args.view.is_some(), "view"),
+        ("`--observe`", args.observe.is_some(), "observe"),
     ];
     match given.iter().find(|(_, given, _)| *given) {
         None => Ok(()),

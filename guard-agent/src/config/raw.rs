@@ -18,7 +18,7 @@ use super::{
     shown,
 };
 use crate::{
-    link::message::{Facet, View},
+    link::message::{Facet, OverBudget, View},
     refusal::Refusal,
     runtime::RuntimeKind,
 };
@@ -50,6 +50,8 @@ pub struct Server {
     pub env: Vec<String>,
     pub directory: Option<PathBuf>,
     pub free_names: Vec<String>,
+    pub observe: Option<bool>,
+    pub over_budget: OverBudget,
 }
 
 /// One of `roots`.

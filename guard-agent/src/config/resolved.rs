@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     cli::run_args::{RunArgs, Tier},
-    link::message::{Facet, LaunchRequest, Limits, Root, User, View},
+    link::message::{Facet, LaunchRequest, Limits, OverBudget, Root, User, View},
     octets::Octets,
     refusal::{Refusal, chain},
     runtime::{Runtime, RuntimeKind},
@@ -65,6 +65,8 @@ pub struct RunPlan {
     pub state: PathBuf,
     /// `sha256:` of the policy file's bytes, or of the canonical form of the resolved command line.
     pub policy_hash: String,
+    pub observe: bool,
+    pub over_budget: OverBudget,
 }
 
 impl RunPlan {
@@ -86,6 +88,8 @@ impl RunPlan {
             allow_unenforced: self.allow_unenforced,
             audit: self.audit,
             policy_hash: self.policy_hash,
+            observe: self.observe,
+            over_budget: self.over_budget,
         }
     }
 }
@@ -129,6 +133,8 @@ pub fn resolve(args: &RunArgs, host: &Host) -> Result<RunPlan, Refusal> {
         audit: audit.into(),
         state,
         policy_hash: String::new(),
+        observe: described.observe,
+        over_budget: described.over_budget,
     };
     plan.policy_hash = match described.policy {
         Some((_, hash)) => hash,
@@ -271,6 +277,8 @@ fn hash(plan: &RunPlan) -> Result<String, Refusal> {
         limits: &'a Limits,
         require: &'a [Facet],
         allow_unenforced: bool,
+        observe: bool,
+        over_budget: OverBudget,
     }
     let form = Form {
         server: &plan.server,
@@ -289,6 +297,8 @@ fn hash(plan: &RunPlan) -> Result<String, Refusal> {
         limits: &plan.limits,
         require: &plan.require,
         allow_unenforced: plan.allow_unenforced,
+        observe: plan.observe,
+        over_budget: plan.over_budget,
     };
     match serde_json_canonicalizer::to_vec(&form) {
         Ok(bytes) => Ok(raw::sha256(&bytes)),

@@ -13,6 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::sys::seccomp as sys;
 
 pub use crate::confine::seccomp::{Denied, describe};
+pub(crate) use crate::confine::seccomp::{answer, telling};
 
 /// One call that waits for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,11 +98,11 @@ impl Listener {
         Ok(self.ready()? == Ready::Over)
     }
 
-    /// Refuses a call. A caller that is gone meanwhile, or was interrupted by a signal, needs no answer.
-    pub fn deny(&self, id: u64, errno: i32) -> io::Result<()> {
+    /// Refuses a call. `false`: the caller is gone meanwhile, or was interrupted by a signal, and needs no answer.
+    pub fn deny(&self, id: u64, errno: i32) -> io::Result<bool> {
         match sys::notif_refuse(self.fd.as_fd(), &self.sizes, id, errno) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
-            other => other,
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+            other => other.map(|()| true),
         }
     }
 

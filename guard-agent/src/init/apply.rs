@@ -22,6 +22,7 @@ use crate::{
     fault,
     link::{channel::Channel, message::View},
     octets::Octets,
+    proof::facets::Landlock,
     sys::process,
 };
 
@@ -82,18 +83,7 @@ pub(super) fn apply(
         Ground::Machine => process::set_ids(setup.ids.uid, setup.ids.gid, &setup.ids.groups),
         Ground::UserNamespace | Ground::Bare => keeps_ids(&setup),
     })?;
-    step("init.capabilities", "", || {
-        use caps::{CapSet, clear};
-        for set in [
-            CapSet::Ambient,
-            CapSet::Effective,
-            CapSet::Permitted,
-            CapSet::Inheritable,
-        ] {
-            clear(None, set).map_err(io::Error::other)?;
-        }
-        Ok(())
-    })?;
+    step("init.capabilities", "", process::clear_capabilities)?;
     step("init.no-new-privileges", "", process::no_new_privileges)?;
     step("init.dumpable", "", process::not_dumpable)?;
     // After the uid change, which clears it. A parent that died before is seen by the closed channel.
@@ -176,12 +166,27 @@ fn keeps_ids(setup: &Setup) -> io::Result<()> {
 
 /// What the seccomp table depends on.
 fn options(setup: &Setup, confinement: &Confinement) -> seccomp::Options {
-    let namespaces = setup.ground != Ground::Bare;
+    filter_options(
+        setup.ground,
+        setup.inet_sockets,
+        setup.unix_sockets,
+        confinement.memfd_noexec,
+    )
+}
+
+/// The same for who proves the filters.
+pub(crate) fn filter_options(
+    ground: Ground,
+    inet_sockets: bool,
+    unix_sockets: bool,
+    memfd_noexec_sysctl: bool,
+) -> seccomp::Options {
+    let namespaces = ground != Ground::Bare;
     let landlock = landlock::probe().map_or(0, |probe| probe.abi);
     seccomp::Options {
-        inet_sockets: setup.inet_sockets,
-        unix_sockets: setup.unix_sockets,
-        memfd_noexec_sysctl: confinement.memfd_noexec,
+        inet_sockets,
+        unix_sockets,
+        memfd_noexec_sysctl,
         namespaces,
         truncation_judged: namespaces || landlock >= 3,
     }
@@ -220,17 +225,15 @@ fn restrict(rules: &[(OwnedFd, Access)], setup: &Setup, confinement: &mut Confin
     let network = setup.ground != Ground::Machine;
     match landlock::restrict(&rules, landlock::Settings { network }) {
         Ok(state) => {
+            let missing = state.missing.iter().filter_map(|missing| {
+                let why = consequence(setup, missing)?;
+                Some(landlock::Missing { why, ..*missing })
+            });
+            let missing = missing.collect();
+            let state = Landlock::from(landlock::LandlockState { missing, ..state });
             confinement.landlock_abi = state.abi;
             confinement.landlock_scopes = state.scopes;
-            confinement.landlock_missing = state
-                .missing
-                .iter()
-                .filter_map(|missing| {
-                    let why = consequence(setup, missing)?;
-                    let (what, since) = (missing.what, missing.since);
-                    Some(format!("{what} needs Landlock ABI {since}: {why}"))
-                })
-                .collect();
+            confinement.landlock_missing = state.missing;
             Ok(())
         }
         Err(error @ ConfineError::LandlockMissing(_)) => {
@@ -255,7 +258,7 @@ fn consequence(setup: &Setup, missing: &landlock::Missing) -> Option<&'static st
 }
 
 /// Sets `vm.memfd_noexec` of this pid namespace to 2 and reads it back; `false` where the kernel lacks it.
-fn memfd_noexec() -> bool {
+pub(crate) fn memfd_noexec() -> bool {
     let knob = Path::new("/proc/sys/vm/memfd_noexec");
     fs::write(knob, "2").is_ok() && fs::read_to_string(knob).is_ok_and(|text| text.trim() == "2")
 }

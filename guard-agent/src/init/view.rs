@@ -53,7 +53,7 @@ const DEVICES: [(&str, u64); 5] = [
 /// What a small file or a name of the view may cost.
 const ROOT_TMPFS: &str = "4m";
 
-pub(super) fn make_private() -> io::Result<()> {
+pub(crate) fn make_private() -> io::Result<()> {
     let none: Option<&str> = None;
     nix::mount::mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).map_err(io::Error::from)
 }
@@ -198,7 +198,7 @@ fn identity(object: &OwnedFd) -> io::Result<(u64, u64)> {
 }
 
 /// Builds the view from the detached trees and pivots into it. Returns what it lacks.
-pub(super) fn build(setup: &Setup, descriptors: Vec<OwnedFd>) -> Result<Vec<String>, StepError> {
+pub(crate) fn build(setup: &Setup, descriptors: Vec<OwnedFd>) -> Result<Vec<String>, StepError> {
     let mut notes = Vec::new();
     let mut descriptors = descriptors.into_iter();
     let base = if shows_host(setup) && setup.ground == Ground::UserNamespace {

@@ -12,10 +12,13 @@ use aya_obj::generated::bpf_insn;
 const BPF_MAP_CREATE: libc::c_long = 0;
 const BPF_PROG_LOAD: libc::c_long = 5;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
+const BPF_RAW_TRACEPOINT_OPEN: libc::c_long = 17;
 const BPF_LINK_CREATE: libc::c_long = 28;
 
 const BPF_MAP_TYPE_ARRAY: u32 = 2;
 const BPF_PROG_TYPE_CGROUP_SOCK_ADDR: u32 = 18;
+const BPF_PROG_TYPE_LSM: u32 = 29;
+const BPF_LSM_MAC: u32 = 27;
 
 /// Enough for the end of any log, which is where the verifier says why.
 const LOG_BYTES: usize = 1 << 20;
@@ -93,6 +96,44 @@ pub fn attach_to_cgroup(
     bpf_fd(BPF_LINK_CREATE, &mut attr)
 }
 
+/// One instruction of a program that is written by hand.
+pub fn instruction(code: u8, to: u8, from: u8, offset: i16, immediate: i32) -> u64 {
+    u64::from(code)
+        | u64::from(from << 4 | to) << 8
+        | u64::from(offset.cast_unsigned()) << 16
+        | u64::from(immediate.cast_unsigned()) << 32
+}
+
+/// Loads a program on the security hook whose function has this number in the kernel's types.
+pub fn load_lsm(name: &CStr, instructions: &[u64], hook: u32) -> io::Result<OwnedFd> {
+    let mut attr = LsmLoad {
+        base: ProgLoad {
+            prog_type: BPF_PROG_TYPE_LSM,
+            insn_cnt: u32::try_from(instructions.len()).unwrap_or(u32::MAX),
+            insns: address(instructions.as_ptr()),
+            license: address(c"Dual MIT/GPL".as_ptr()),
+            expected_attach_type: BPF_LSM_MAC,
+            ..ProgLoad::default()
+        },
+        attach_btf_id: hook,
+        ..LsmLoad::default()
+    };
+    for (to, from) in attr.base.prog_name.iter_mut().take(15).zip(name.to_bytes()) {
+        *to = *from;
+    }
+    bpf_fd(BPF_PROG_LOAD, &mut attr)
+}
+
+/// Attaches it to its hook for as long as the descriptor is open.
+pub fn attach_lsm(program: &OwnedFd) -> io::Result<OwnedFd> {
+    let mut attr = RawTracepointOpen {
+        name: 0,
+        prog_fd: raw(std::os::fd::AsFd::as_fd(program)),
+        pad: 0,
+    };
+    bpf_fd(BPF_RAW_TRACEPOINT_OPEN, &mut attr)
+}
+
 /// Facts about a loaded program.
 pub fn program_facts(program: BorrowedFd<'_>) -> io::Result<ProgramFacts> {
     let mut info = ProgInfo::default();
@@ -151,6 +192,8 @@ fn bpf<T: Attr>(command: libc::c_long, attr: &mut T) -> io::Result<libc::c_long>
 trait Attr {}
 impl Attr for MapCreate {}
 impl Attr for ProgLoad {}
+impl Attr for LsmLoad {}
+impl Attr for RawTracepointOpen {}
 impl Attr for LinkCreate {}
 impl Attr for ObjectInfo {}
 
@@ -178,6 +221,31 @@ struct ProgLoad {
     prog_name: [u8; 16],
     prog_ifindex: u32,
     expected_attach_type: u32,
+}
+
+/// A load that says which kernel function it is for.
+#[repr(C)]
+#[derive(Default)]
+struct LsmLoad {
+    base: ProgLoad,
+    prog_btf_fd: u32,
+    func_info_rec_size: u32,
+    func_info: u64,
+    func_info_cnt: u32,
+    line_info_rec_size: u32,
+    line_info: u64,
+    line_info_cnt: u32,
+    attach_btf_id: u32,
+    attach_prog_fd: u32,
+    core_relo_cnt: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct RawTracepointOpen {
+    name: u64,
+    prog_fd: u32,
+    pad: u32,
 }
 
 #[repr(C)]
@@ -210,6 +278,8 @@ struct ProgInfo {
 }
 
 const _: () = assert!(size_of::<ProgLoad>() == 72);
+const _: () = assert!(std::mem::offset_of!(LsmLoad, attach_btf_id) == 108);
+const _: () = assert!(size_of::<LsmLoad>() == 120);
 const _: () = assert!(size_of::<LinkCreate>() == 16);
 const _: () = assert!(std::mem::offset_of!(ProgInfo, recursion_misses) == 208);
 const _: () = assert!(std::mem::offset_of!(ProgInfo, verified_insns) == 216);

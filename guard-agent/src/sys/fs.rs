@@ -1,6 +1,7 @@
 //! Opening with explicit resolution rules, and with another user's rights.
 
 use std::{
+    ffi::CStr,
     io,
     os::{
         fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd},
@@ -30,6 +31,14 @@ pub fn open_at(directory: impl AsFd, path: &Path, flags: i32, resolve: u64) -> i
         )
     })?;
     // SAFETY: openat2 succeeded: a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// A file in memory, without a name anywhere.
+pub fn memory_file(name: &CStr, flags: u32) -> io::Result<OwnedFd> {
+    // SAFETY: a NUL-terminated string and an integer; the result is a new descriptor.
+    let fd = check(unsafe { libc::memfd_create(name.as_ptr(), flags) }.into())?;
+    // SAFETY: memfd_create succeeded: a new descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 

@@ -9,6 +9,7 @@ pub mod clone;
 pub mod exec;
 pub mod family;
 pub mod fs;
+pub mod ipc;
 pub mod landlock;
 pub mod mount;
 pub mod process;

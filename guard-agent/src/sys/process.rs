@@ -106,6 +106,11 @@ pub fn adopt_orphans() -> io::Result<()> {
     prctl(libc::PR_SET_CHILD_SUBREAPER, 1)
 }
 
+/// The other way round, for a fork that has nothing to hide: the files of its `/proc` directory are its own again.
+pub fn dumpable() -> io::Result<()> {
+    prctl(libc::PR_SET_DUMPABLE, 1)
+}
+
 pub fn parent_death_signal(signal: i32) -> io::Result<()> {
     prctl(libc::PR_SET_PDEATHSIG, signal as u64)
 }
@@ -119,6 +124,21 @@ pub fn drop_bounding_set() -> io::Result<()> {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => break,
             Err(error) => return Err(error),
         }
+    }
+    Ok(())
+}
+
+/// Empties every set but the bounding set. The inheritable one survives a change of ids: some service managers and
+/// containers leave one to what they start.
+pub fn clear_capabilities() -> io::Result<()> {
+    use caps::{CapSet, clear};
+    for set in [
+        CapSet::Ambient,
+        CapSet::Effective,
+        CapSet::Permitted,
+        CapSet::Inheritable,
+    ] {
+        clear(None, set).map_err(io::Error::other)?;
     }
     Ok(())
 }

@@ -274,6 +274,17 @@ impl Sandbox {
         kill(&self.path)
     }
 
+    /// Stops every task for good, those that are born meanwhile too. A killed task still dies.
+    pub fn freeze(&self) -> io::Result<()> {
+        fs::write(self.path.join("cgroup.freeze"), "1")
+    }
+
+    /// Whether every task has stopped.
+    pub fn is_frozen(&self) -> bool {
+        fs::read_to_string(self.path.join("cgroup.events"))
+            .is_ok_and(|text| text.lines().any(|line| line == "frozen 1"))
+    }
+
     pub fn is_empty(&self) -> bool {
         is_empty(&self.path)
     }

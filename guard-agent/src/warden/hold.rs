@@ -188,6 +188,21 @@ impl Sandbox {
         }
     }
 
+    /// Stops every task in it; does not wait. Without a cgroup nothing can stop them all at once.
+    pub fn freeze(&self) -> io::Result<()> {
+        match self {
+            Self::Cgroup(cgroup) => cgroup.freeze(),
+            Self::Processes(_) => Err(io::Error::new(io::ErrorKind::Unsupported, "it has no cgroup")),
+        }
+    }
+
+    pub fn is_frozen(&self) -> bool {
+        match self {
+            Self::Cgroup(cgroup) => cgroup.is_frozen(),
+            Self::Processes(_) => false,
+        }
+    }
+
     pub fn counters(&self) -> Counters {
         match self {
             Self::Cgroup(cgroup) => cgroup.counters(),

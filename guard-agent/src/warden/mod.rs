@@ -1,19 +1,20 @@
 //! The only process with privilege and input: it launches, kills, records, and never parses MCP.
 
 pub mod cgroup;
-mod denials;
 mod ending;
+mod events;
 pub mod hold;
 pub mod kernel;
 pub mod launch;
 mod launcher;
 pub mod reaper;
 pub mod registry;
+mod refused;
 mod running;
 mod scratch;
 mod serve;
 mod session;
-mod start;
+pub(crate) mod start;
 pub mod state;
 pub mod sweep;
 mod trails;

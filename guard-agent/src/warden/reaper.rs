@@ -39,12 +39,7 @@ pub(super) struct Starting {
 
 /// Starts it for this process, which must be the warden: before the first cgroup is made, so that there is always
 /// somebody to remove it.
-pub(super) fn start(
-    program: &File,
-    null: &File,
-    state: &Path,
-    children: &Children,
-) -> io::Result<Starting> {
+pub(super) fn start(program: &File, null: &File, state: &Path, children: &Children) -> io::Result<Starting> {
     let own = i32::try_from(std::process::id()).map_err(io::Error::other)?;
     let warden = sys::process::pidfd_open(own)?;
     let (channel, theirs) = Channel::pair()?;

@@ -8,31 +8,32 @@ use std::{
 
 use tokio::{
     io::{Interest, unix::AsyncFd},
-    sync::mpsc,
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
 use super::{
-    denials::{Denial, Denials},
     ending::{End, Told, out_of_memory, record_end, record_gateway_death, resource_use},
+    events::Admission,
     hold::Sandbox,
-    kernel::NetEvent,
     launch::{Parked, report, step_failed},
+    refused::Refused,
     serve::Warden,
     session::dynamic_uid,
-    trails::write,
+    trails::write_all,
 };
 use crate::{
-    audit::{AuditHandle, Body, Gap, GapKind},
-    confine::notify::Listener,
+    audit::{AuditHandle, Body},
+    confine::notify::{Listener, answer},
     fault,
     init::message::{FromInit, Ground, ToInit},
     link::{
         asynchronous::AsyncLink,
         channel::ChannelError,
-        message::{Exited, FromWarden, LaunchRequest, Launched, ToWarden},
+        message::{Exited, FromWarden, LaunchRequest, Launched, OverBudget, ToWarden},
     },
+    octets::Octets,
     refusal::{Refusal, chain},
+    runtime::Culprit,
     sys,
 };
 
@@ -45,8 +46,12 @@ const DEATH_LIMIT: Duration = Duration::from_secs(5);
 const TURN: usize = 64;
 /// After a full turn others go first; the callers wait in the kernel.
 const BREATH: Duration = Duration::from_millis(2);
-/// How often collapsed denials become records.
+/// How often what was collapsed or lost becomes records: a tick of their backoff.
 const FLUSH: Duration = Duration::from_secs(1);
+/// Records written in one turn.
+const BATCH: usize = 64;
+/// How long a sandbox may take to stop once frozen. Then it is killed instead.
+const FREEZE_LIMIT: Duration = Duration::from_secs(5);
 
 /// A sandbox whose child was, or is about to be, released.
 pub(super) struct Running {
@@ -58,8 +63,16 @@ pub(super) struct Running {
     pub(super) pidfd: AsyncFd<OwnedFd>,
     pub(super) init: AsyncLink,
     pub(super) notifications: AsyncFd<Listener>,
-    pub(super) events: mpsc::Receiver<NetEvent>,
-    pub(super) denials: Denials,
+    pub(super) admission: Admission,
+    pub(super) over_budget: OverBudget,
+    /// Since when it is frozen.
+    quarantined: Option<Instant>,
+    /// Records that could not be written.
+    unwritten: u64,
+    refused: Refused,
+    dead: bool,
+    /// What the gateway says was the end of the server's stderr.
+    pub(super) last_words: Option<Octets>,
     /// Our ends of the child's pipes until the gateway has them.
     pub(super) pipes: Option<[OwnedFd; 3]>,
     /// What the operator is told at the launch.
@@ -70,6 +83,7 @@ impl Running {
     pub(super) fn new(
         warden: &Warden,
         parked: Parked,
+        admission: Admission,
         session: &str,
         request: &LaunchRequest,
     ) -> Result<Self, (io::Error, Box<Parked>)> {
@@ -89,13 +103,18 @@ impl Running {
             session: session.to_owned(),
             server: request.server.clone(),
             started: Instant::now(),
-            events: warden.route(parked.cgroup.id()),
+            admission,
+            over_budget: request.over_budget,
+            quarantined: None,
+            unwritten: 0,
             cgroup: parked.cgroup,
             pid: parked.pid,
             pidfd,
             init,
             notifications,
-            denials: Denials::new(session, &request.server),
+            refused: Refused::default(),
+            dead: false,
+            last_words: None,
             notes,
             pipes: Some(parked.pipes),
         })
@@ -115,7 +134,7 @@ impl Running {
             .map_err(|error| failed(&error))?;
         match answer.0 {
             FromInit::Started => Ok(()),
-            FromInit::NotExecuted { errno } => Err(not_executed(&self.server, errno)),
+            FromInit::NotExecuted(culprit) => Err(not_executed(&self.server, &culprit)),
             FromInit::Failed { step, error } => Err(step_failed(&step, error)),
             other => Err(step_failed(
                 "launch.release",
@@ -136,6 +155,7 @@ impl Running {
             session: self.session.clone(),
             tier: warden.facts.tier().to_owned(),
             not_enforced: report::not_enforced(warden.context.ground, facets),
+            not_observed: self.admission.missing().map(str::to_owned),
             notes: std::mem::take(&mut self.notes),
             gateway_uid: privileged.then(dynamic_uid).transpose()?,
         };
@@ -161,7 +181,7 @@ impl Running {
             }
             // In this order: a server that floods us with refused attempts must not keep us from hearing that it is
             // to be ended. What it can make come last.
-            let records = tokio::select! {
+            tokio::select! {
                 biased;
                 stopped = stop.wait_for(Option::is_some) => {
                     return killed(stopped.ok().and_then(|cause| *cause).unwrap_or("warden: it ends"));
@@ -180,10 +200,13 @@ impl Running {
                     return End { reason: "init-died", code: None, signal: None, cause: None };
                 }
                 message = link.receive::<ToWarden>() => match message {
+                    // What is frozen hears no signal.
+                    Ok((ToWarden::Terminate, _)) if self.quarantined.is_some() => {
+                        return killed("gateway: its client left a server in quarantine");
+                    }
                     Ok((ToWarden::Terminate, _)) => {
                         // A dead init is seen by the branch above.
                         let _ = self.init.send(&ToInit::Terminate, &[]).await;
-                        Vec::new()
                     }
                     Ok((ToWarden::Kill, _)) => return killed("gateway: it asked to"),
                     Ok(_) => return killed("gateway: it broke the protocol"),
@@ -192,73 +215,110 @@ impl Running {
                         return killed("gateway: it ended before its server");
                     }
                 },
-                _ = flush.tick() => self.denials.flush(),
-                Some(event) = self.events.recv() => self.denials.add(denial_of(&event)).into_iter().collect(),
+                _ = flush.tick() => {
+                    self.admission.count();
+                    self.admission.desk().tick();
+                }
+                () = self.admission.desk().news() => {}
                 // Last: a hostile server makes it always ready.
-                notified = notifications(&self.notifications) => match notified {
-                    Ok(denials) => {
-                        flooded = denials.len() >= TURN;
-                        denials.into_iter().filter_map(|denial| self.denials.add(denial)).collect()
-                    }
+                answered = notifications(&self.notifications, warden, &self.admission) => match answered {
+                    Ok(count) => flooded = count >= TURN,
                     Err(error) => {
                         tracing::error!(session = self.session, %error, "seccomp notifications cannot be read");
                         return killed("warden: seccomp notifications cannot be read");
                     }
                 },
-            };
-            for record in records {
-                if let Err(error) = write(trail, record).await {
-                    // What cannot be recorded is not allowed to go on.
-                    tracing::error!(session = self.session, error = %chain(&error), "cannot write a record");
-                    return killed("warden: the audit cannot be written");
-                }
+            }
+            if let Err(end) = self.quarantine(link, trail).await {
+                return end;
+            }
+            let records = self.admission.desk().take(BATCH);
+            if let Err(end) = self.write(trail, records).await {
+                return end;
             }
         }
     }
 
+    async fn write(&mut self, trail: &AuditHandle, records: Vec<Body>) -> Result<(), End> {
+        records.iter().for_each(|record| self.refused.note(record));
+        write_all(trail, records).await.map_err(|(error, count)| {
+            // What cannot be recorded is not allowed to go on.
+            tracing::error!(session = self.session, error = %chain(&error), "cannot write a record");
+            self.unwritten += count;
+            End::killed("warden: the audit cannot be written")
+        })
+    }
+
+    /// Freezes a sandbox whose denials went over their budget, where the policy asks for that. An error ends it.
+    async fn quarantine(&mut self, link: &AsyncLink, trail: &AuditHandle) -> Result<(), End> {
+        if let Some(since) = self.quarantined {
+            let stuck = since.elapsed() > FREEZE_LIMIT && !self.cgroup.is_frozen();
+            return if stuck {
+                Err(End::killed("warden: it was to be frozen and did not stop"))
+            } else {
+                Ok(())
+            };
+        }
+        if self.over_budget != OverBudget::Quarantine || !self.admission.desk().is_over() {
+            return Ok(());
+        }
+        if let Err(error) = self.cgroup.freeze() {
+            tracing::error!(session = self.session, %error, "cannot freeze the sandbox");
+            return Err(End::killed(
+                "warden: it went over its budget and cannot be frozen",
+            ));
+        }
+        self.quarantined = Some(Instant::now());
+        tracing::warn!(session = self.session, "quarantined");
+        if let Some(mut gap) = self.admission.desk().over() {
+            gap.gap.done = Some("quarantined".to_owned());
+            self.write(trail, vec![Body::Gap(gap)]).await?;
+        }
+        let why = "what it was refused exceeds the budget of its records, and its policy says `over_budget = \"quarantine\"`";
+        let message = FromWarden::Quarantined { why: why.to_owned() };
+        if let Err(error) = link.send(&message, &[]).await {
+            // A gateway that is gone is seen by the loop.
+            tracing::warn!(session = self.session, error = %chain(&error), "cannot tell of the quarantine");
+        }
+        Ok(())
+    }
+
     /// Everything dead, counted, recorded, removed.
-    pub(super) async fn finish(
-        mut self,
-        warden: &Warden,
-        trail: &AuditHandle,
-        mut end: End,
-    ) -> (Exited, Told) {
+    pub(super) async fn finish(mut self, trail: &AuditHandle, mut end: End) -> (Exited, Told) {
         self.die().await;
         let counters = self.cgroup.counters();
         if out_of_memory(&counters) && end.code.is_none() {
             end.reason = "out-of-memory";
             end.signal = Some(libc::SIGKILL);
         }
-        // The barrier: what the kernel reported before the last task died is in the ring by now.
-        warden.drain_events().await;
-        let overflow = warden.unroute(self.cgroup.id());
-        let mut records: Vec<Body> = Vec::new();
-        while let Ok(event) = self.events.try_recv() {
-            records.extend(self.denials.add(denial_of(&event)));
-        }
-        records.extend(self.denials.finish());
-        if overflow > 0 {
-            records.push(Body::Gap(Gap::counted(
-                Some(self.session.clone()),
-                GapKind::OverBudget,
-                overflow,
-            )));
-        }
+        self.admission.settle().await;
+        let mut records = self.admission.desk().take(usize::MAX);
         if let Err(error) = self.remove().await {
             tracing::error!(session = self.session, %error, "cannot remove the cgroup");
         }
-        records.push(end.record(
+        records.iter().for_each(|record| self.refused.note(record));
+        let mut exit = end.record(
             &self.session,
             &self.server,
             self.started.elapsed(),
             Some(resource_use(&counters)),
-        ));
-        let told = record_end(trail, records, &self.session, 0).await;
+        );
+        if let Body::Exit(exit) = &mut exit {
+            exit.stderr_tail = self.last_words.take();
+        }
+        records.push(exit);
+        let told = record_end(trail, records, &self.session, self.unwritten).await;
+        let refused = if end.failed() {
+            self.refused.told().await
+        } else {
+            Vec::new()
+        };
         (
             Exited {
                 reason: end.reason.to_owned(),
                 code: end.code,
                 signal: end.signal,
+                refused,
             },
             told,
         )
@@ -266,6 +326,10 @@ impl Running {
 
     /// Kills the sandbox and waits until its last task is gone.
     pub(super) async fn die(&mut self) {
+        // Once: what has its pid after that is none of ours to wait for.
+        if std::mem::replace(&mut self.dead, true) {
+            return;
+        }
         if let Err(error) = self.cgroup.kill() {
             tracing::error!(session = self.session, %error, "cgroup.kill failed; killing init alone");
             let _ = sys::process::pidfd_kill(self.pidfd.get_ref(), libc::SIGKILL);
@@ -307,42 +371,47 @@ impl Parked {
     }
 }
 
-pub(super) fn not_executed(server: &str, errno: i32) -> Refusal {
-    let error = io::Error::from_raw_os_error(errno);
+fn not_executed(server: &str, culprit: &Culprit) -> Refusal {
     Refusal::usage(
         format!("cannot execute the command of `{server}` in its sandbox"),
-        error.to_string(),
-        "check that its interpreter and libraries are among the roots, or choose another `--runtime`",
+        culprit.why(),
+        culprit.hint(),
     )
 }
 
-/// Takes what is pending (at most a turn's worth), refuses each, and tells what it was. Never ends without a denial
-/// or an error.
-pub(super) async fn notifications(listener: &AsyncFd<Listener>) -> io::Result<Vec<Denial>> {
+/// Takes what is pending (at most a turn's worth), refuses each and passes it on; how many. Never ends without one or
+/// an error.
+async fn notifications(
+    listener: &AsyncFd<Listener>,
+    warden: &Warden,
+    admission: &Admission,
+) -> io::Result<usize> {
     loop {
         let mut ready = listener.readable().await?;
-        let mut denials = Vec::new();
-        while denials.len() < TURN
+        let mut count = 0;
+        while count < TURN
             && let Some(notification) = listener.get_ref().recv()?
         {
-            let denied = crate::confine::notify::describe(&notification);
-            listener.get_ref().deny(notification.id, denied.errno)?;
-            denials.push(super::denials::of_notification(&notification, denied));
+            let errno = answer(&notification);
+            // Before its call ends: its end would be reported as well.
+            warden.ring.answered(&notification, errno);
+            // While it waits it can be looked at.
+            admission.desk().notification(&notification);
+            if !listener.get_ref().deny(notification.id, errno)? {
+                warden.ring.unanswered(&notification);
+            }
+            count += 1;
         }
         // After a full turn there may be more: it stays ready.
-        if denials.len() < TURN {
+        if count < TURN {
             ready.clear_ready();
         }
-        if !denials.is_empty() {
-            return Ok(denials);
+        if count > 0 {
+            return Ok(count);
         }
         // A hang-up stays readable for ever: the last task is gone, and its end comes by another descriptor.
         if listener.get_ref().is_over()? {
             return std::future::pending().await;
         }
     }
-}
-
-pub(super) fn denial_of(event: &NetEvent) -> Denial {
-    super::denials::of_event(event)
 }

@@ -1,8 +1,7 @@
 //! The warden's event loop: connections in, kernel events in, one task a session, leave when idle.
 
 use std::{
-    cell::{Cell, RefCell},
-    collections::HashMap,
+    cell::Cell,
     io::{self, Write as _},
     os::fd::{AsFd as _, AsRawFd as _, OwnedFd},
     path::PathBuf,
@@ -15,14 +14,14 @@ use tokio::{
         Interest,
         unix::{AsyncFd, AsyncFdReadyGuard},
     },
-    sync::{Notify, mpsc, watch},
+    sync::{Notify, watch},
     task::LocalSet,
     time::{Instant, sleep_until, timeout},
 };
 
 use super::{
+    events::Ring,
     hold::Parent,
-    kernel::{Events, NetEvent, Programs},
     launch::{Context, report::KernelFacts},
     launcher::Launcher,
     session, start, state,
@@ -47,9 +46,6 @@ const HELLO_LIMIT: Duration = Duration::from_secs(10);
 /// A launch holds two descriptors a mount, a session about ten.
 const MOST_FILES: u64 = 1 << 16;
 
-/// Events waiting for one session; what does not fit is counted.
-const SESSION_QUEUE: usize = 4096;
-
 #[derive(Debug, Clone)]
 pub struct Args {
     pub state: PathBuf,
@@ -63,13 +59,7 @@ pub(super) struct Warden {
     pub(super) facts: KernelFacts,
     pub(super) launcher: Launcher,
     pub(super) trails: Trails,
-    routes: RefCell<HashMap<u64, mpsc::Sender<NetEvent>>>,
-    /// Events that came for a session whose queue was full.
-    overflow: RefCell<HashMap<u64, u64>>,
-    /// None without privilege.
-    programs: Option<RefCell<Programs>>,
-    events: Option<RefCell<Events>>,
-    lost_reported: Cell<u64>,
+    pub(super) ring: Ring,
     pub(super) stop: watch::Receiver<Option<&'static str>>,
     busy: Cell<usize>,
     idle: Notify,
@@ -180,32 +170,27 @@ fn silence_stdout() {
 async fn run(args: &Args, started: start::Started) -> io::Result<()> {
     let start::Started {
         context,
-        mut programs,
+        programs,
         reaper,
         listener,
         facts,
         lock,
     } = started;
     let (stop, stopped) = watch::channel(None);
-    let (mut events, mut ring) = (None, None);
-    if let Some(programs) = &mut programs {
-        events = Some(
-            programs
-                .take_events()
-                .ok_or_else(|| io::Error::other("the ring is taken"))?,
-        );
-        ring = Some(sys::ready::watch(programs.ring_fd()?, Interest::READABLE)?);
+    let (mut ring, mut watched) = (Ring::default(), None);
+    if let Some(mut programs) = programs {
+        let events = programs
+            .take_events()
+            .ok_or_else(|| io::Error::other("the ring is taken"))?;
+        watched = Some(sys::ready::watch(programs.ring_fd()?, Interest::READABLE)?);
+        ring = Ring::new(programs, events);
     }
     let warden = Rc::new(Warden {
         launcher: Launcher::start(context.clone())?,
         context,
         facts,
         trails: Trails::default(),
-        routes: RefCell::default(),
-        overflow: RefCell::default(),
-        programs: programs.map(RefCell::new),
-        events: events.map(RefCell::new),
-        lost_reported: Cell::new(0),
+        ring,
         stop: stopped,
         busy: Cell::new(0),
         idle: Notify::new(),
@@ -230,7 +215,7 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
                     Err(error) => tracing::warn!(%error, "cannot accept a connection"),
                 }
             }
-            ready = readable(ring.as_ref()) => {
+            ready = readable(watched.as_ref()) => {
                 let mut ready = ready?;
                 if warden.drain_events().await {
                     // As fast as it is read it is filled: others go first.
@@ -376,54 +361,15 @@ fn other_build(version: u32, build: &str) -> FromWarden {
 }
 
 impl Warden {
-    /// Events of a sandbox go to the returned queue from now on.
-    pub(super) fn route(&self, cgroup: u64) -> mpsc::Receiver<NetEvent> {
-        let (sender, receiver) = mpsc::channel(SESSION_QUEUE);
-        self.routes.borrow_mut().insert(cgroup, sender);
-        receiver
-    }
-
-    /// Ends the route; returns how many events its queue had no room for.
-    pub(super) fn unroute(&self, cgroup: u64) -> u64 {
-        self.routes.borrow_mut().remove(&cgroup);
-        self.overflow.borrow_mut().remove(&cgroup).unwrap_or(0)
-    }
-
-    /// Takes out of the ring what it held when this began, and says what it had no room for. `true`: there is more
-    /// by now. It ends even when sandboxes fill the ring as fast as it is emptied.
+    /// Takes out of the ring what it held when this began, and says what it had no room for and belongs to no
+    /// sandbox. `true`: there is more by now. It ends even when sandboxes fill the ring as fast as it is emptied.
     pub(super) async fn drain_events(&self) -> bool {
-        let more = self.take_events();
-        let lost = self.programs.as_ref().map_or(0, |programs| {
-            programs
-                .borrow()
-                .counters()
-                .map_or(0, |counters| counters.lost)
-        });
-        let news = lost.saturating_sub(self.lost_reported.get());
-        if news > 0 {
-            self.lost_reported.set(lost);
-            self.trails
-                .broadcast(&Body::Gap(Gap::counted(None, GapKind::RingFull, news)))
-                .await;
+        let more = self.ring.drain();
+        let lost = self.ring.stray_losses();
+        if lost > 0 {
+            let gap = Gap::counted(None, GapKind::RingFull, lost);
+            self.trails.broadcast(&Body::Gap(gap)).await;
         }
         more
-    }
-
-    fn take_events(&self) -> bool {
-        let routes = self.routes.borrow();
-        let Some(events) = &self.events else {
-            return false;
-        };
-        let mut events = events.borrow_mut();
-        let mut deliver = |event: NetEvent| match routes.get(&event.cgroup_id) {
-            Some(queue) => {
-                let cgroup = event.cgroup_id;
-                if queue.try_send(event).is_err() {
-                    *self.overflow.borrow_mut().entry(cgroup).or_default() += 1;
-                }
-            }
-            None => tracing::warn!(?event, "an event of no live sandbox"),
-        };
-        events.drain(&mut deliver).more
     }
 }

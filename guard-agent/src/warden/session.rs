@@ -4,7 +4,8 @@
 use std::{rc::Rc, time::Duration};
 
 use super::{
-    ending::{End, Told, record_end, record_gateway_death},
+    ending::{End, Told, last_words, record_end, record_gateway_death},
+    events::Admission,
     launch::{Job, Parked, report, step_failed},
     registry,
     running::Running,
@@ -158,8 +159,18 @@ async fn live(
     trail: &AuditHandle,
 ) -> (Result<Exited, Refusal>, Told) {
     let facets = report::facets(&parked, &warden.facts);
-    let record = launch_record(warden, request, ids, &parked, session, &facets);
-    let allowed = report::require(request, warden.context.ground, &facets)
+    let admitted = fault::point("launch.observe")
+        .map_err(|error| error.to_string())
+        .and_then(|()| Admission::new(warden, session, request, &parked));
+    let admission = match admitted {
+        Ok(admission) => admission,
+        Err(why) => {
+            parked.abandon();
+            return (Err(step_failed("launch.observe", why)), Told::Everything);
+        }
+    };
+    let record = launch_record(warden, request, ids, &parked, session, &facets, &admission);
+    let allowed = report::require(request, &warden.facts, &facets)
         .and_then(|()| fault::point("launch.record").map_err(|error| step_failed("launch.record", error)));
     if let Err(refusal) = allowed {
         parked.abandon();
@@ -178,7 +189,7 @@ async fn live(
         .await;
         return (Err(error.refusal()), told);
     }
-    let mut running = match Running::new(warden, parked, session, request) {
+    let mut running = match Running::new(warden, parked, admission, session, request) {
         Ok(running) => running,
         Err((error, parked)) => {
             parked.abandon();
@@ -210,7 +221,13 @@ async fn live(
             }
         },
     };
-    let (exited, told) = running.finish(warden, trail, end).await;
+    if handed {
+        // Its stderr ends with its last task.
+        running.die().await;
+        let words = last_words(link).await;
+        running.last_words = words.filter(|_| end.code != Some(0));
+    }
+    let (exited, told) = running.finish(trail, end).await;
     let result = match started {
         Ok(()) if handed => Ok(exited),
         Ok(()) => Err(step_failed("launch.hand-over", "the gateway is gone")),
@@ -226,6 +243,7 @@ fn launch_record(
     parked: &Parked,
     session: &str,
     facets: &report::Facets,
+    admission: &Admission,
 ) -> Launch {
     let (name, dynamic) = match &request.user {
         User::Account { name, .. } => (Some(name.clone()), false),
@@ -252,7 +270,9 @@ fn launch_record(
         view: request.view,
         limits: (&request.limits).into(),
         resources: report::resources(&warden.facts, dynamic),
-        observation: warden.facts.observation().to_owned(),
+        observation: admission.observation().to_owned(),
+        observation_missing: admission.missing().map(str::to_owned),
+        over_budget: request.over_budget,
         kernel_release: warden.facts.release.clone(),
         landlock_abi: parked.confinement.landlock_abi,
         grants: u32::try_from(parked.grants).unwrap_or(u32::MAX),

@@ -16,8 +16,11 @@ use super::{
     reaper, state, sweep,
 };
 use crate::{
+    audit::Layer,
     fault,
     init::message::Ground,
+    link::message::Facet,
+    proof,
     refusal::{Refusal, chain},
     sys::{clone::Born, seqpacket},
 };
@@ -89,7 +92,7 @@ pub(super) fn start(directory: &Path) -> Result<Option<Started>, Refusal> {
         reaper::start(&program, &null, &directory, &Children::default())
     })?;
     step("warden.cgroup", || Ok(()))?;
-    let parent = cgroup::Parent::create(&directory).map_err(|error| no_cgroup(&error))?;
+    let parent = cgroup(&directory)?;
     // The cgroup goes again when a later step fails.
     match rest(&directory, parent, reaper, (program, null, lock)) {
         Ok(started) => Ok(Some(started)),
@@ -109,35 +112,33 @@ fn rest(
     (program, null, lock): (File, File, File),
 ) -> Result<Started, Refusal> {
     step("warden.programs", || Ok(()))?;
-    let programs =
-        Programs::load_and_attach(parent.directory(), parent.sandbox_level()).map_err(|error| {
-            Refusal::not_enforced(
-                "cannot load the network programs",
-                chain(&error),
-                "run on a kernel with cgroup BPF (5.10 or later), as root with CAP_BPF and CAP_NET_ADMIN",
-            )
-        })?;
-    let unix_hooks_missing = programs.unix_hooks().err();
+    let mut programs = load(&parent)?;
     let reaper = step("warden.links", || reaper.hold(&programs.link_fds()?))?;
+    let scaffold = state::scaffold(directory);
+    let proofs = proof::privileged(proof::Privileged {
+        kernel: Ok((&parent, &mut programs)),
+        directory,
+        scaffold: &scaffold,
+    });
     let listener = step("warden.socket", || listen(&directory.join(state::SOCKET)))?;
     let facts = KernelFacts {
         release: nix::sys::utsname::uname()
             .map(|name| name.release().to_string_lossy().into_owned())
             .unwrap_or_default(),
-        unix_hooks_missing,
+        proofs,
         limits_missing: parent.limits_unavailable(),
         ground: Ground::Machine,
-        no_user_namespace: None,
     };
     let context = Context {
         program,
         null,
         state: directory.to_path_buf(),
-        scaffold: state::scaffold(directory),
+        scaffold,
         parent: Parent::Cgroup(parent),
         ground: Ground::Machine,
-        inet_hooks: true,
-        unix_hooks: facts.unix_hooks_missing.is_none(),
+        // Hooks that do not hold are none: then seccomp refuses to make the sockets.
+        inet_hooks: facts.proofs.verdict(Facet::Net, Layer::CgroupBpf).holds(),
+        unix_hooks: facts.proofs.verdict(Facet::Ipc, Layer::CgroupBpf).holds(),
     };
     Ok(Started {
         context: Arc::new(context),
@@ -149,7 +150,23 @@ fn rest(
     })
 }
 
-fn kernel_ready() -> Result<(), Refusal> {
+/// The cgroup of the sandboxes of a state directory.
+pub(crate) fn cgroup(directory: &Path) -> Result<cgroup::Parent, Refusal> {
+    cgroup::Parent::create(directory).map_err(|error| no_cgroup(&error))
+}
+
+/// The network programs, in force on it.
+pub(crate) fn load(parent: &cgroup::Parent) -> Result<Programs, Refusal> {
+    Programs::load_and_attach(parent.directory(), parent.sandbox_level()).map_err(|error| {
+        Refusal::not_enforced(
+            "cannot load the network programs",
+            chain(&error),
+            "run on a kernel with cgroup BPF (5.10 or later), as root with CAP_BPF and CAP_NET_ADMIN",
+        )
+    })
+}
+
+pub(crate) fn kernel_ready() -> Result<(), Refusal> {
     let btf = PathBuf::from("/sys/kernel/btf/vmlinux");
     if btf.exists() {
         return Ok(());

@@ -86,7 +86,11 @@ fn end_families(state: &Path) -> io::Result<()> {
     }
     for entry in &entries {
         if let Some(pid) = alive(entry) {
-            tracing::error!(session = entry.session, pid, "a sandbox did not end with its warden");
+            tracing::error!(
+                session = entry.session,
+                pid,
+                "a sandbox did not end with its warden"
+            );
             family::end_family(pid, LIMIT);
         }
     }

@@ -119,6 +119,27 @@ impl Trails {
     }
 }
 
+/// Appends several with one wait: what must be on the disk gets there together. An error comes with how many were
+/// not written.
+pub(super) async fn write_all(handle: &AuditHandle, bodies: Vec<Body>) -> Result<(), (AuditError, u64)> {
+    // Started in order, so they reach the writer's queue in order.
+    let writes: Vec<_> = bodies
+        .into_iter()
+        .map(|body| {
+            let handle = handle.clone();
+            tokio::task::spawn_local(async move { write(&handle, body).await })
+        })
+        .collect();
+    let mut result = Ok(());
+    for written in writes {
+        if let Err(error) = written.await.unwrap_or(Err(AuditError::Closed)) {
+            let before = result.err().map_or(0, |(_, count)| count);
+            result = Err((error, before + 1));
+        }
+    }
+    result
+}
+
 /// Appends with the durability its kind asks for.
 pub(super) async fn write(handle: &AuditHandle, body: Body) -> Result<(), AuditError> {
     let durability = body.durability();

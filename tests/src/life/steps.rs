@@ -91,6 +91,17 @@ pub const WARDEN: &[&str] = &[
     "warden.socket",
 ];
 
+/// Layers that a self-test leaves out, so that its attack gets through: `tests/privileged/check/failing.rs`.
+pub const PROOF: &[&str] = &[
+    "proof.landlock",
+    "proof.seccomp",
+    "proof.namespaces",
+    "proof.view",
+    "proof.cgroup-bpf",
+    "proof.cgroup-limits",
+    "proof.rlimits",
+];
+
 /// Steps of a launch before the child's first instruction, in order. `init.fork` and `init.exec` come after the
 /// release, and still before that instruction.
 pub const LAUNCH: &[&str] = &[
@@ -122,6 +133,7 @@ pub const LAUNCH: &[&str] = &[
     "init.seccomp",
     "launch.verify",
     "launch.register#2",
+    "launch.observe",
     "launch.record",
     "launch.release",
     "init.fork",
@@ -136,7 +148,6 @@ pub const WARDEN_T3: &[&str] = &[
     "warden.null",
     "warden.subreaper",
     "warden.reaper",
-    "warden.user-namespace",
     "warden.links",
     "warden.socket",
 ];
@@ -221,6 +232,7 @@ pub fn tested() -> BTreeSet<String> {
     [
         WARDEN,
         WARDEN_T3,
+        PROOF,
         LAUNCH,
         USER_NAMESPACE,
         LAUNCH_WRITES,

@@ -55,7 +55,7 @@ struct File {
 
 /// What a leg starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Program {
+pub(crate) enum Program {
     /// Cargo with these arguments.
     Cargo(Vec<String>),
     /// This program, as `cargo xtask` does, with these.
@@ -63,20 +63,20 @@ pub(super) enum Program {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Leg {
-    pub(super) name: String,
-    pub(super) program: Program,
-    pub(super) env: BTreeMap<String, String>,
-    pub(super) minutes: u64,
-    pub(super) ignored: u64,
-    pub(super) empty: bool,
-    pub(super) full: bool,
+pub(crate) struct Leg {
+    pub(crate) name: String,
+    pub(crate) program: Program,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) minutes: u64,
+    pub(crate) ignored: u64,
+    pub(crate) empty: bool,
+    pub(crate) full: bool,
     /// Whether the agent has to lie beside it, and of which kind.
-    pub(super) agent: Option<&'static [&'static str]>,
+    pub(crate) agent: Option<&'static [&'static str]>,
 }
 
 /// Every leg of the file, in its order.
-pub(super) fn load(root: &Path, full: bool) -> Result<Vec<Leg>> {
+pub(crate) fn load(root: &Path, full: bool) -> Result<Vec<Leg>> {
     let path = root.join("tests/suite.toml");
     let text = fs::read_to_string(&path).with_context(|| format!("read `{}`", path.display()))?;
     parse(&text, full).with_context(|| format!("use `{}`", path.display()))
@@ -189,7 +189,7 @@ fn guest(row: &Row, case: &str, kernel: &str, full: bool) -> (String, Program) {
 }
 
 /// Compares the file with what cargo knows: every test of guard-tests and every package's unit tests have a leg.
-pub(super) fn complete(legs: &[Leg], metadata: &Value) -> Result<()> {
+pub(crate) fn complete(legs: &[Leg], metadata: &Value) -> Result<()> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let members: BTreeSet<String> = metadata["workspace_members"]
         .as_array()

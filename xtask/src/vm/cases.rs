@@ -26,6 +26,8 @@ pub(crate) struct Case {
     pub(crate) modules: Vec<String>,
     /// Megabytes of an ext4 disk mounted at `/disk`.
     pub(crate) disk_mb: Option<u64>,
+    /// Directories of the guest that are empty for the case.
+    pub(crate) hide: Vec<String>,
     pub(crate) memory_mb: Option<u64>,
     pub(crate) timeout: Option<Duration>,
     /// What must be true of the end; without it, exit 0.

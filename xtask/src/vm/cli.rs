@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// Size of an ext4 disk for `/disk`
     #[arg(long, value_name = "MB")]
     disk: Option<u64>,
+    /// Directory of the guest that is empty for the case, such as `/sys/kernel/btf`
+    #[arg(long, value_name = "DIR")]
+    hide: Vec<String>,
     /// The agent of a `test:` case is one that fails on request
     #[arg(long)]
     faults: bool,
@@ -143,6 +146,7 @@ fn judge(outcome: &Outcome, case: &Case) -> Option<ExitCode> {
 
 fn adjust(case: &mut Case, args: &Args) -> Result<()> {
     case.modules.extend(args.module.iter().cloned());
+    case.hide.extend(args.hide.iter().cloned());
     for name in &args.with {
         case.layers.push(cases::layer(name)?);
     }

@@ -35,6 +35,7 @@ pub(crate) fn build(case: &Case, kernel: &Kernel, timeout: Duration, path: &Path
         modules,
         timeout_s: timeout.as_secs(),
         disk: case.disk_mb.is_some(),
+        hide: case.hide.clone(),
     };
     tree.bytes(
         spec::SPEC_PATH,

@@ -27,6 +27,9 @@ pub(crate) struct Spec {
     pub(crate) timeout_s: u64,
     /// Whether there is an ext4 disk to mount at `/disk`.
     pub(crate) disk: bool,
+    /// Directories over which an empty one is mounted: what a host hides or lacks.
+    #[serde(default)]
+    pub(crate) hide: Vec<String>,
 }
 
 /// How the case ended, as the guest saw it.

@@ -31,7 +31,7 @@ prop_compose! {
         (session, server, op) in any::<(String, String, String)>(),
         deny in any::<bool>(),
         reason in of(any::<String>()),
-        (path, exe) in (of(octets()), of(octets())),
+        (path, path2, exe) in (of(octets()), of(octets()), of(octets())),
         path_complete in of(any::<bool>()),
         (dev, ino, repeat) in (of(number()), of(number()), of(number())),
         (nlink, port) in any::<(Option<u32>, Option<u16>)>(),
@@ -44,7 +44,7 @@ prop_compose! {
             decision: if deny { Decision::Deny } else { Decision::Allow },
             layer: Layer::Seccomp,
             path_source: path.as_ref().map(|_| PathSource::Kernel),
-            reason, path, path_complete, dev, ino, nlink, port, detail, pid, tid, exe, calls, repeat,
+            reason, path, path2, path_complete, dev, ino, nlink, port, detail, pid, tid, exe, calls, repeat,
             rights: None, address: None, family: None, errno: None,
             attribution: Attribution::OneOf,
         }))
@@ -87,6 +87,7 @@ fn body() -> impl Strategy<Value = Body> {
                     lost,
                     bytes: None,
                     saved,
+                    done: None,
                 },
             })
         });

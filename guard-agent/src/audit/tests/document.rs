@@ -83,6 +83,8 @@ fn the_document_lists_every_reason_and_gap() {
         GapKind::UncleanClose,
         GapKind::RingFull,
         GapKind::OverBudget,
+        GapKind::AllowedLost,
+        GapKind::Unread,
         GapKind::WardenDied,
         GapKind::GatewayDied,
         GapKind::WriteFailed,

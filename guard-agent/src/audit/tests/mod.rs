@@ -5,6 +5,7 @@ mod document;
 #[cfg(feature = "faults")]
 mod faults;
 mod keys;
+mod query;
 mod reading;
 mod records;
 mod tamper;
@@ -21,7 +22,7 @@ use std::{
 use super::*;
 use crate::{
     config::rights::Rights,
-    link::message::{Facet, View},
+    link::message::{Facet, OverBudget, View},
     octets::Octets,
 };
 
@@ -171,6 +172,8 @@ fn full_launch() -> Body {
             }],
         },
         observation: "cgroup-bpf+seccomp".into(),
+        observation_missing: Some("it is turned off".into()),
+        over_budget: OverBudget::Quarantine,
         kernel_release: "6.1.0".into(),
         landlock_abi: 4,
         grants: 12,
@@ -186,6 +189,7 @@ fn full_kernel() -> Body {
         layer: Layer::CgroupBpf,
         reason: Some("network is `none`".into()),
         path: Some("/run/x.sock".into()),
+        path2: Some("/run/y".into()),
         path_source: Some(PathSource::UserMemory),
         path_complete: Some(false),
         dev: Some(Number(1)),
@@ -237,6 +241,7 @@ fn full_gap() -> Body {
             lost: Some(Number(12)),
             bytes: Some(Number(34)),
             saved: vec!["torn-1.0.bin".into()],
+            done: Some("quarantined".into()),
         },
     })
 }

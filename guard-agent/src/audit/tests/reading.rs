@@ -70,16 +70,16 @@ fn filters_are_by_kind_session_and_server() {
         ..Filter::default()
     }));
     assert!(admits(Filter {
-        session: Some("s-1".into()),
-        server: Some("files".into()),
+        sessions: vec!["s-1".into()],
+        servers: vec!["files".into()],
         ..Filter::default()
     }));
     assert!(!admits(Filter {
-        session: Some("s-2".into()),
+        sessions: vec!["s-2".into()],
         ..Filter::default()
     }));
     assert!(!admits(Filter {
-        server: Some("other".into()),
+        servers: vec!["other".into()],
         ..Filter::default()
     }));
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, os::unix::fs::symlink};
 
 use super::{super::raw, *};
-use crate::link::message::{Facet, User, View};
+use crate::link::message::{Facet, OverBudget, User, View};
 
 const PAGE: &str = include_str!("../../../../docs/policy.md");
 
@@ -167,7 +167,7 @@ fn which_server() {
 fn flags_beside_a_policy() {
     let case = Case::new();
     case.write("policy.toml", "[server.a]\ncommand = [\"x\"]\n");
-    let flags: [(&[&str], &str, &str); 7] = [
+    let flags: [(&[&str], &str, &str); 8] = [
         (&["--", "x"], "a command", "command"),
         (&["--root", "BASE/docs"], "`--root`", "roots"),
         (&["--runtime", "node"], "`--runtime`", "runtime"),
@@ -175,6 +175,7 @@ fn flags_beside_a_policy() {
         (&["--directory", "/"], "`--directory`", "directory"),
         (&["--user", "dynamic"], "`--user`", "user"),
         (&["--view", "host"], "`--view`", "view"),
+        (&["--observe", "off"], "`--observe`", "observe"),
     ];
     for (flag, shown, key) in flags {
         case.refused(
@@ -257,7 +258,8 @@ fn everything_a_policy_says_arrives() {
         "[server.a]\ncommand = [\"x\", \"y\"]\nruntime = \"static\"\nuser = \"bob\"\nview = \"host\"\n\
          roots = [{ path = \"BASE/docs/\", rights = \"rwx\" }]\nenv = [\"TOKEN\"]\ndirectory = \"BASE/docs\"\n\
          limits = { memory = \"1G\", cpu = \"250%\", pids = 9, tmp = \"1M\" }\nfree_names = [\".git/hooks\"]\n\
-         require = [\"resources\", \"fs\", \"fs\"]\nnetwork = \"none\"\nisolation = \"session\"\n",
+         require = [\"resources\", \"fs\", \"fs\"]\nnetwork = \"none\"\nisolation = \"session\"\n\
+         observe = false\nover_budget = \"quarantine\"\n",
     );
     let plan = case.accepted(&["--policy", "BASE/policy.toml"]);
     assert_eq!(plan.command, ["x", "y"]);
@@ -273,6 +275,8 @@ fn everything_a_policy_says_arrives() {
         (1 << 30, 250, 9, 1 << 20)
     );
     assert_eq!(plan.free_names, [".git/hooks"]);
+    assert!(!plan.observe);
+    assert_eq!(plan.over_budget, OverBudget::Quarantine);
     assert_eq!(plan.require, [Facet::Fs, Facet::Resources]);
 }
 

@@ -5,7 +5,7 @@
 
 /// Sorted by number.
 #[rustfmt::skip]
-pub(super) const KNOWN: &[(u32, &str)] = &[
+pub(crate) const KNOWN: &[(u32, &str)] = &[
     (0, "read"), (1, "write"), (2, "open"), (3, "close"), (4, "stat"), (5, "fstat"), (6, "lstat"),
     (7, "poll"), (8, "lseek"), (9, "mmap"), (10, "mprotect"), (11, "munmap"), (12, "brk"),
     (13, "rt_sigaction"), (14, "rt_sigprocmask"), (15, "rt_sigreturn"), (16, "ioctl"), (17, "pread64"),

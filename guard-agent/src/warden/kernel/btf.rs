@@ -1,17 +1,24 @@
 //! Where the running kernel keeps a member of a structure, from its own type information.
 //!
-//! Only what the loader asks for: the offset of a named, direct, byte-aligned
-//! member. Anything unexpected in the data means "not known", never a guess.
+//! Only what the loader asks for: the offset of a named, byte-aligned member, direct or in unnamed
+//! structures and unions. Anything unexpected in the data means "not known", never a guess.
 
 /// The kernel's type information, kept as the bytes it came in.
 #[derive(Debug)]
 pub struct KernelTypes {
     types: Vec<u8>,
     strings: Vec<u8>,
+    /// Where each type starts; the first has number 1.
+    starts: Vec<usize>,
 }
+
+/// Unnamed structures in unnamed structures: deeper is not known.
+const DEPTH: u32 = 8;
 
 const MAGIC: u16 = 0xeb9f;
 const KIND_STRUCT: u32 = 4;
+const KIND_FUNCTION: u32 = 12;
+const KIND_UNION: u32 = 5;
 /// Set in a structure whose members say how many bits they have.
 const KIND_FLAG: u32 = 1 << 31;
 
@@ -28,43 +35,60 @@ impl KernelTypes {
             let end = start.checked_add(usize::try_from(word(data, length)?).ok()?)?;
             data.get(start..end).map(<[u8]>::to_vec)
         };
+        let types = part(8, 12)?;
         Some(Self {
-            types: part(8, 12)?,
+            starts: starts(&types)?,
+            types,
             strings: part(16, 20)?,
         })
     }
 
     /// Offset in bytes of `member` in the first structure called `structure` that has it.
     pub fn member_offset(&self, structure: &str, member: &str) -> Option<u64> {
-        let mut at = 0;
-        while at < self.types.len() {
-            let info = word(&self.types, at.checked_add(4)?)?;
-            let (kind, count) = ((info >> 24) & 0x1f, usize::try_from(info & 0xffff).ok()?);
-            let body = at.checked_add(12)?;
-            if kind == KIND_STRUCT
-                && self.is(word(&self.types, at)?, structure)
-                && let Some(offset) = self.member(body, count, info & KIND_FLAG != 0, member)
-            {
-                return Some(offset);
-            }
-            at = body.checked_add(body_length(kind, count)?)?;
-        }
-        None
+        self.starts.iter().find_map(|start| {
+            let kind = (word(&self.types, start.checked_add(4)?)? >> 24) & 0x1f;
+            (kind == KIND_STRUCT && self.is(word(&self.types, *start)?, structure))
+                .then(|| self.member(*start, member, DEPTH))?
+        })
     }
 
-    fn member(&self, body: usize, count: usize, sized: bool, wanted: &str) -> Option<u64> {
+    /// The number of the kernel function called `name`.
+    pub fn function(&self, name: &str) -> Option<u32> {
+        let wanted = |start: &usize| {
+            let kind = (word(&self.types, start.checked_add(4)?)? >> 24) & 0x1f;
+            Some(kind == KIND_FUNCTION && self.is(word(&self.types, *start)?, name))
+        };
+        let index = self.starts.iter().position(|start| wanted(start) == Some(true))?;
+        u32::try_from(index + 1).ok()
+    }
+
+    /// The offset of a member in the structure or union that starts there.
+    fn member(&self, start: usize, wanted: &str, depth: u32) -> Option<u64> {
+        let info = word(&self.types, start.checked_add(4)?)?;
+        let (kind, count) = ((info >> 24) & 0x1f, usize::try_from(info & 0xffff).ok()?);
+        if kind != KIND_STRUCT && kind != KIND_UNION {
+            return None;
+        }
         for index in 0..count {
-            let at = body.checked_add(index.checked_mul(12)?)?;
-            if !self.is(word(&self.types, at)?, wanted) {
-                continue;
-            }
+            let at = start.checked_add(12)?.checked_add(index.checked_mul(12)?)?;
+            let name = word(&self.types, at)?;
             let place = word(&self.types, at.checked_add(8)?)?;
-            let (bits, width) = if sized {
+            let (bits, width) = if info & KIND_FLAG != 0 {
                 (place & 0x00ff_ffff, place >> 24)
             } else {
                 (place, 0)
             };
-            return (width == 0 && bits % 8 == 0).then_some(u64::from(bits / 8));
+            let offset = u64::from(bits / 8);
+            if name != 0 && self.is(name, wanted) {
+                return (width == 0 && bits % 8 == 0).then_some(offset);
+            }
+            if name == 0 && depth > 0 && bits % 8 == 0 {
+                let number = usize::try_from(word(&self.types, at.checked_add(4)?)?).ok()?;
+                let inner = number.checked_sub(1).and_then(|index| self.starts.get(index));
+                if let Some(found) = inner.and_then(|start| self.member(*start, wanted, depth - 1)) {
+                    return offset.checked_add(found);
+                }
+            }
         }
         None
     }
@@ -76,6 +100,19 @@ impl KernelTypes {
             .and_then(|rest| rest.strip_prefix(wanted.as_bytes()))
             .is_some_and(|rest| rest.first() == Some(&0))
     }
+}
+
+/// Where each type starts; `None` when one cannot be read.
+fn starts(types: &[u8]) -> Option<Vec<usize>> {
+    let mut starts = Vec::new();
+    let mut at = 0;
+    while at < types.len() {
+        starts.push(at);
+        let info = word(types, at.checked_add(4)?)?;
+        let (kind, count) = ((info >> 24) & 0x1f, usize::try_from(info & 0xffff).ok()?);
+        at = at.checked_add(12)?.checked_add(body_length(kind, count)?)?;
+    }
+    Some(starts)
 }
 
 /// Bytes after the common part of a type; `None` for a kind this reader does not know.
@@ -103,9 +140,10 @@ fn word(data: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// One integer, then `struct pair { int first; int second; }`.
+    /// One integer, `struct pair { int first; int second; }`, then
+    /// `struct nest { int own; union { int one; struct pair; }; }` with the pair unnamed in the union.
     fn sample() -> Vec<u8> {
-        let strings = b"\0int\0pair\0first\0second\0";
+        let strings = b"\0int\0pair\0first\0second\0nest\0own\0one\0";
         let types: Vec<u32> = vec![
             1,
             1 << 24,
@@ -120,6 +158,24 @@ mod tests {
             16,
             1,
             32, // second
+            0,
+            (5 << 24) | 2,
+            8, // union
+            32,
+            1,
+            0, // one
+            0,
+            2,
+            0, // the pair
+            23,
+            (4 << 24) | 2,
+            12, // struct nest
+            28,
+            1,
+            0, // own
+            0,
+            3,
+            32, // the union
         ];
         let mut data = Vec::new();
         data.extend(MAGIC.to_ne_bytes());
@@ -144,11 +200,32 @@ mod tests {
     }
 
     #[test]
+    fn finds_members_of_unnamed_unions_and_structures() {
+        let types = KernelTypes::parse(&sample()).unwrap();
+        assert_eq!(types.member_offset("nest", "own"), Some(0));
+        assert_eq!(types.member_offset("nest", "one"), Some(4));
+        assert_eq!(types.member_offset("nest", "first"), Some(4));
+        assert_eq!(types.member_offset("nest", "second"), Some(8));
+        assert_eq!(types.member_offset("nest", "third"), None);
+    }
+
+    /// The last word but one of the union's second member: the number of its type. Its own makes it endless.
+    #[test]
+    fn a_structure_in_itself_ends() {
+        let mut data = sample();
+        let union_member = 24 + (4 + 9 + 3 + 3 + 1) * 4;
+        assert_eq!(word(&data, union_member), Some(2));
+        data[union_member..union_member + 4].copy_from_slice(&3u32.to_ne_bytes());
+        let types = KernelTypes::parse(&data).unwrap();
+        assert_eq!(types.member_offset("nest", "second"), None);
+    }
+
+    #[test]
     fn cut_or_altered_data_never_panics() {
         let whole = sample();
         for end in 0..whole.len() {
             if let Some(types) = KernelTypes::parse(&whole[..end]) {
-                let _ = types.member_offset("pair", "second");
+                let _ = types.member_offset("nest", "second");
             }
         }
         for index in 0..whole.len() {
@@ -156,7 +233,7 @@ mod tests {
                 let mut altered = whole.clone();
                 altered[index] = value;
                 if let Some(types) = KernelTypes::parse(&altered) {
-                    let _ = types.member_offset("pair", "second");
+                    let _ = types.member_offset("nest", "second");
                 }
             }
         }
@@ -171,5 +248,9 @@ mod tests {
         // Stable on every 64-bit kernel this runs on: two pointers.
         assert_eq!(types.member_offset("list_head", "prev"), Some(8));
         assert_eq!(types.member_offset("bpf_sock_addr_kern", "uaddr"), Some(8));
+        assert!(types.function("vfs_open").is_some());
+        assert_eq!(types.function("list_head"), None);
+        // In an unnamed union.
+        assert!(types.member_offset("inode", "i_nlink").is_some());
     }
 }

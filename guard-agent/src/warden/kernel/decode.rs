@@ -1,13 +1,11 @@
-//! Bytes of the ring → an event. The bytes come from the kernel half, still nothing is taken on trust.
+//! What the network programs report. The bytes come from the kernel half, still nothing is taken on trust.
 #![forbid(unsafe_code)]
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 
-use guard_common::{
-    abi::ABI_VERSION,
-    event::{NetOp, NetRecord},
-};
-use zerocopy::FromBytes;
+use guard_common::event::{NetOp, NetRecord};
+
+use super::sockaddr::unix_name;
 
 /// One denied network operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +23,8 @@ pub struct NetEvent {
     pub ktime_ns: u64,
     /// The caller's cgroup at the sandboxes' level; 0 when the caller is in none there.
     pub cgroup_id: u64,
+    /// The slot of that sandbox, 0 when none was opened.
+    pub slot: u32,
     pub cpu: u32,
     /// One of the `REASON_` numbers of `guard_common::event`.
     pub reason: u16,
@@ -45,37 +45,24 @@ pub enum Endpoint {
     None,
 }
 
-/// Bytes that are no record of this build's kernel half.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
-    #[error("the record has {got} bytes instead of {}", size_of::<NetRecord>())]
-    Length { got: usize },
-    #[error("the record is of layout {got} instead of {ABI_VERSION}")]
-    Abi { got: u32 },
-}
-
 impl NetEvent {
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let record =
-            NetRecord::read_from_bytes(bytes).map_err(|_| DecodeError::Length { got: bytes.len() })?;
-        if record.abi != ABI_VERSION {
-            return Err(DecodeError::Abi { got: record.abi });
-        }
+    pub(super) fn from_record(record: &NetRecord) -> Self {
         let op = NetOp::from_raw(record.op);
-        Ok(Self {
+        Self {
             op,
             family: record.family,
             sock_type: record.sock_type,
             protocol: record.protocol,
-            endpoint: endpoint(op, &record),
-            pid: record.pid,
-            tid: record.tid,
-            ktime_ns: record.ktime_ns,
-            cgroup_id: record.cgroup_id,
-            cpu: record.cpu,
+            endpoint: endpoint(op, record),
+            pid: record.header.pid,
+            tid: record.header.tid,
+            ktime_ns: record.header.ktime_ns,
+            cgroup_id: record.header.cgroup_id,
+            slot: record.header.slot,
+            cpu: record.header.cpu,
             reason: record.reason,
             errno: record.errno,
-        })
+        }
     }
 }
 
@@ -93,13 +80,7 @@ fn endpoint(op: NetOp, record: &NetRecord) -> Endpoint {
         )),
         NetOp::UnixConnect | NetOp::UnixSendmsg => {
             let length = usize::from(record.unix_path_len).min(record.unix_path.len());
-            let given = record.unix_path.get(..length).unwrap_or_default();
-            let name = match given.first() {
-                // Abstract: every byte counts.
-                Some(0) => given,
-                _ => given.split(|byte| *byte == 0).next().unwrap_or_default(),
-            };
-            Endpoint::Unix(name.to_vec())
+            Endpoint::Unix(unix_name(record.unix_path.get(..length).unwrap_or_default()).to_vec())
         }
         NetOp::SockCreate | NetOp::Unknown(_) => Endpoint::None,
     }
@@ -107,24 +88,33 @@ fn endpoint(op: NetOp, record: &NetRecord) -> Endpoint {
 
 #[cfg(test)]
 mod tests {
-    use guard_common::event::{OP_CONNECT4, OP_CONNECT6, OP_SOCK_CREATE, OP_UNIX_CONNECT};
+    use guard_common::{
+        abi::ABI_VERSION,
+        event::{OP_CONNECT4, OP_CONNECT6, OP_UNIX_CONNECT},
+        record::{Header, KIND_NET},
+    };
     use proptest::prelude::*;
-    use zerocopy::IntoBytes;
+    use zerocopy::{FromBytes, IntoBytes};
 
-    use super::*;
+    use super::{super::event::Event, *};
 
     fn record(op: u16) -> NetRecord {
         NetRecord {
-            abi: ABI_VERSION,
+            header: Header {
+                abi: ABI_VERSION,
+                kind: KIND_NET,
+                flags: 0,
+                ktime_ns: 7,
+                cgroup_id: 8,
+                pid: 9,
+                tid: 10,
+                slot: 2,
+                cpu: 1,
+            },
             op,
             family: 2,
-            ktime_ns: 7,
-            cgroup_id: 8,
-            pid: 9,
-            tid: 10,
             sock_type: 1,
             protocol: 6,
-            cpu: 1,
             errno: 1,
             reason: 1,
             port: 443,
@@ -137,7 +127,10 @@ mod tests {
     }
 
     fn decode(record: &NetRecord) -> NetEvent {
-        NetEvent::decode(record.as_bytes()).unwrap()
+        match Event::decode(record.as_bytes()) {
+            Ok(Event::Net(event)) => event,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
@@ -180,25 +173,6 @@ mod tests {
     }
 
     #[test]
-    fn other_layouts_are_refused() {
-        let good = record(OP_SOCK_CREATE);
-        let bytes = good.as_bytes();
-        assert_eq!(NetEvent::decode(&[]), Err(DecodeError::Length { got: 0 }));
-        assert_eq!(
-            NetEvent::decode(&bytes[..183]),
-            Err(DecodeError::Length { got: 183 })
-        );
-        let longer = [bytes, &[0]].concat();
-        assert_eq!(NetEvent::decode(&longer), Err(DecodeError::Length { got: 185 }));
-        let mut other = good;
-        other.abi = ABI_VERSION + 1;
-        assert_eq!(
-            NetEvent::decode(other.as_bytes()),
-            Err(DecodeError::Abi { got: ABI_VERSION + 1 })
-        );
-    }
-
-    #[test]
     fn an_unknown_operation_keeps_its_number() {
         let event = decode(&record(999));
         assert_eq!(event.op, NetOp::Unknown(999));
@@ -211,16 +185,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-            let result = NetEvent::decode(&bytes);
-            prop_assert_eq!(result.is_ok(), bytes.len() == 184 && bytes[..4] == ABI_VERSION.to_ne_bytes());
-        }
-
-        #[test]
-        fn any_record_decodes(mut bytes in proptest::collection::vec(any::<u8>(), 184..=184)) {
-            bytes[..4].copy_from_slice(&ABI_VERSION.to_ne_bytes());
-            let event = NetEvent::decode(&bytes).unwrap();
-            prop_assert_eq!(event.op.raw(), u16::from_ne_bytes([bytes[4], bytes[5]]));
+        fn any_record_decodes(bytes in proptest::collection::vec(any::<u8>(), 192..=192)) {
+            let event = NetEvent::from_record(&NetRecord::read_from_bytes(&bytes).unwrap());
+            prop_assert_eq!(event.op.raw(), u16::from_ne_bytes([bytes[40], bytes[41]]));
             if let Endpoint::Unix(name) = event.endpoint {
                 prop_assert!(name.len() <= 108);
             }

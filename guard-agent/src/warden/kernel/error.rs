@@ -3,6 +3,7 @@
 use std::{error::Error, io};
 
 use aya::{maps::MapError, programs::ProgramError};
+use guard_common::{abi::SLOT_COUNT, layout::LAYOUT_HASH};
 
 /// Why the kernel half is not in force. Nothing stays loaded or attached.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,20 @@ pub enum KernelError {
         program: &'static str,
         source: io::Error,
     },
+    #[error("cannot attach eBPF program `{program}` to the tracepoint of its name")]
+    Tracepoint {
+        program: &'static str,
+        source: Box<ProgramError>,
+    },
+    #[error("cannot observe system calls: {why}")]
+    Unobservable { why: String },
+    #[error("the eBPF object is not of this build: its layout is {}, this build's {LAYOUT_HASH:016x}", stated(*object))]
+    Layout {
+        /// What the object says, if anything.
+        object: Option<u64>,
+    },
+    #[error("all {SLOT_COUNT} slots for sandboxes are in use")]
+    NoSlot,
     #[error("cannot use eBPF map `{map}`")]
     Map {
         map: &'static str,
@@ -48,6 +63,10 @@ impl KernelError {
             source: Box::new(source),
         }
     }
+}
+
+fn stated(layout: Option<u64>) -> String {
+    layout.map_or_else(|| "not stated".to_owned(), |hash| format!("{hash:016x}"))
 }
 
 fn said(verifier: &str) -> String {

@@ -1,5 +1,5 @@
-//! Loads the network programs and attaches them to the cgroup that holds
-//! nothing but sandboxes: every required one, or none.
+//! Loads the programs and attaches the network ones to the cgroup that holds
+//! nothing but sandboxes: every required one, or none. The observing ones wait.
 //!
 //! Attachments are links held by descriptors. As long as any process has a
 //! duplicate, the kernel enforces; when the last one is closed, it stops.
@@ -7,25 +7,27 @@
 use std::{
     fs::File,
     io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::MetadataExt,
+    },
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use aya::{
     Ebpf, EbpfLoader,
     programs::{Program, ProgramError},
 };
-use guard_common::{
-    abi::{self, Counters},
-    event::NetOp,
-};
+use guard_common::{abi, event::NetOp};
 
 use super::{
-    btf::KernelTypes,
-    counters::CounterReader,
     error::{KernelError, log_tail},
     events::Events,
+    layout,
     object::OBJECT,
-    probe,
+    observe::Observer,
+    offsets,
+    slots::{Consumed, SlotCounters, Slots},
     unix::Relocated,
 };
 use crate::sys::bpf;
@@ -99,17 +101,35 @@ pub struct ProgramInfo {
     pub recursion_misses: u64,
 }
 
+impl ProgramInfo {
+    pub(super) fn new(
+        name: &'static str,
+        attached: bool,
+        why_not: Option<String>,
+        facts: Option<bpf::ProgramFacts>,
+    ) -> Self {
+        Self {
+            name,
+            attached,
+            why_not,
+            verified_instructions: facts.map(|f| f.verified_instructions).filter(|count| *count > 0),
+            recursion_misses: facts.map_or(0, |facts| facts.recursion_misses),
+        }
+    }
+}
+
 struct Attached {
     link: OwnedFd,
-    facts: Option<bpf::ProgramFacts>,
+    program: OwnedFd,
 }
 
 /// The programs in force. Dropping it drops this process's links and programs.
 pub struct Programs {
-    /// Owns the maps and the programs the library loaded.
-    _loaded: Ebpf,
+    /// Owns the programs the library loaded.
+    loaded: Ebpf,
     attached: Vec<(&'static Spec, Result<Attached, String>)>,
-    counters: CounterReader,
+    slots: Mutex<Slots>,
+    observer: Mutex<Observer>,
     events: Option<Events>,
     ring: OwnedFd,
 }
@@ -125,10 +145,11 @@ impl Programs {
 
     /// The same with another object than the embedded one: how the task runner tries a fresh build.
     pub fn load_and_attach_object(object: &[u8], parent: &File, level: u32) -> Result<Self, KernelError> {
-        let mut loaded = prepare(object, level)?;
+        layout::check(object)?;
+        let mut loaded = prepare(object, parent, level)?;
         let mut ready = Vec::with_capacity(PROGRAMS.len());
         for spec in PROGRAMS.iter().filter(|spec| spec.required) {
-            ready.push((spec, Ok(load(&mut loaded, spec)?)));
+            ready.push((spec, Ok(load(&mut loaded, spec.op.name())?)));
         }
         let relocated = Relocated::against(object, &loaded)?;
         for spec in PROGRAMS.iter().filter(|spec| !spec.required) {
@@ -136,7 +157,7 @@ impl Programs {
         }
         let mut attached = Vec::with_capacity(PROGRAMS.len());
         for (spec, program) in ready {
-            let result = program.and_then(|program| attach(spec, &program, parent));
+            let result = program.and_then(|program| attach(spec, program, parent));
             match result {
                 Err(error) if spec.required => return Err(error),
                 Err(error) => attached.push((spec, Err(crate::refusal::chain(&error)))),
@@ -150,20 +171,18 @@ impl Programs {
         mut loaded: Ebpf,
         attached: Vec<(&'static Spec, Result<Attached, String>)>,
     ) -> Result<Self, KernelError> {
-        let missing = |name| KernelError::Missing { name };
-        let ring = loaded
-            .take_map(abi::MAP_EVENTS)
-            .ok_or_else(|| missing(abi::MAP_EVENTS))?;
-        let counters = loaded
-            .take_map(abi::MAP_COUNTERS)
-            .ok_or_else(|| missing(abi::MAP_COUNTERS))?;
-        let counters = CounterReader::new(counters)?;
-        let events = Events::new(ring).map_err(KernelError::map(abi::MAP_EVENTS))?;
+        let name = abi::MAP_EVENTS;
+        let ring = loaded.take_map(name).ok_or(KernelError::Missing { name })?;
+        let slots = Slots::take(&mut loaded)?;
+        let observer = Observer::load(&mut loaded)?;
+        let consumed = slots.consumed_fd().map_err(KernelError::object)?;
+        let events = Events::new(ring, consumed)?;
         let ring = events.as_fd().try_clone_to_owned().map_err(KernelError::object)?;
         Ok(Self {
-            _loaded: loaded,
+            loaded,
             attached,
-            counters,
+            slots: Mutex::new(slots),
+            observer: Mutex::new(observer),
             events: Some(events),
             ring,
         })
@@ -175,14 +194,70 @@ impl Programs {
         self.links().map(|attached| attached.link.try_clone()).collect()
     }
 
-    /// A duplicate of the ring's descriptor, for [`Events::from_fd`] in a process that takes over.
+    /// A duplicate of the ring's descriptor, for [`Events::from_fds`] in a process that takes over.
     pub fn ring_fd(&self) -> io::Result<OwnedFd> {
         self.ring.try_clone()
     }
 
-    /// A duplicate of the counters' descriptor, for [`CounterReader::from_fd`] there.
+    /// A duplicate of the descriptor that says what was read, for [`Events::from_fds`] there.
+    pub fn consumed_fd(&self) -> io::Result<OwnedFd> {
+        lock(&self.slots).consumed_fd()
+    }
+
+    /// A duplicate of the counters' descriptor, for [`super::CounterReader::from_fd`] there.
     pub fn counters_fd(&self) -> io::Result<OwnedFd> {
-        self.counters.fd()
+        lock(&self.slots).counters_fd()
+    }
+
+    /// Whether calls and execs can be observed here, or why not.
+    pub fn observation(&self) -> Result<(), String> {
+        lock(&self.observer).possible()
+    }
+
+    /// Attaches the observing programs, unless they are. Every task of the host pays while they are.
+    pub fn observe_start(&mut self) -> Result<(), KernelError> {
+        let observer = self.observer.get_mut().unwrap_or_else(PoisonError::into_inner);
+        observer.start(&mut self.loaded)
+    }
+
+    /// Detaches them when this was called as often as [`Self::observe_start`] succeeded.
+    pub fn observe_stop(&mut self) {
+        self.observer
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .stop();
+    }
+
+    /// From now on what happens in this sandbox is counted in a slot of its own, from 0, and takes part of
+    /// the ring of its own. `observe`: its calls and execs are reported, not only what the network programs deny.
+    pub fn open_slot(&self, cgroup_id: u64, observe: bool) -> Result<u32, KernelError> {
+        lock(&self.slots).open(cgroup_id, observe)
+    }
+
+    /// Ends that; no task may be left in the sandbox. The slot is used again once the ring is read.
+    pub fn close_slot(&self, cgroup_id: u64, slot: u32) -> Result<SlotCounters, KernelError> {
+        lock(&self.slots).close(cgroup_id, slot)
+    }
+
+    /// What became of the records of an open slot so far.
+    pub fn slot_counters(&self, slot: u32) -> Result<SlotCounters, KernelError> {
+        lock(&self.slots).counters(slot)
+    }
+
+    /// What was read for an open slot, as of the last return of [`Events::drain`].
+    pub fn consumed(&self, slot: u32) -> Result<Consumed, KernelError> {
+        lock(&self.slots).consumed(slot)
+    }
+
+    /// To be said before a seccomp notification is answered: the exit of that call is not to be reported again.
+    /// `tid` is the thread in the kernel's first pid namespace.
+    pub fn answered(&self, tid: u32, nr: u32, errno: i32) -> Result<(), KernelError> {
+        lock(&self.observer).answered(tid, nr, errno)
+    }
+
+    /// Takes that back: the caller was gone or interrupted, and the answer did not reach it.
+    pub fn unanswered(&self, tid: u32) {
+        lock(&self.observer).unanswered(tid);
     }
 
     /// Whether unix sockets are covered, or why not.
@@ -201,16 +276,20 @@ impl Programs {
     /// Every program of the object and what became of it.
     pub fn programs(&self) -> Vec<ProgramInfo> {
         let describe = |(spec, result): &(&'static Spec, Result<Attached, String>)| {
-            let facts = result.as_ref().ok().and_then(|attached| attached.facts);
-            ProgramInfo {
-                name: spec.op.name(),
-                attached: result.is_ok(),
-                why_not: result.as_ref().err().cloned(),
-                verified_instructions: facts.map(|f| f.verified_instructions).filter(|count| *count > 0),
-                recursion_misses: facts.map_or(0, |facts| facts.recursion_misses),
-            }
+            let program = result.as_ref().ok().map(|attached| attached.program.as_fd());
+            ProgramInfo::new(
+                spec.op.name(),
+                result.is_ok(),
+                result.as_ref().err().cloned(),
+                program.and_then(|program| bpf::program_facts(program).ok()),
+            )
         };
-        self.attached.iter().map(describe).collect()
+        let observer = lock(&self.observer);
+        self.attached
+            .iter()
+            .map(describe)
+            .chain(observer.programs())
+            .collect()
     }
 
     /// The reading end of the ring: once, there is one reader.
@@ -218,14 +297,14 @@ impl Programs {
         self.events.take()
     }
 
-    /// What became of all records so far; see [`CounterReader::total`].
-    pub fn counters(&self) -> Result<Counters, KernelError> {
-        self.counters.total()
+    /// The same end, looked into before it is taken.
+    pub fn events(&mut self) -> Option<&mut Events> {
+        self.events.as_mut()
     }
 
-    /// The same for each operation.
-    pub fn counters_by_op(&self) -> Result<Vec<(NetOp, Counters)>, KernelError> {
-        self.counters.by_op()
+    /// What became of all records so far, of every slot.
+    pub fn counters(&self) -> Result<SlotCounters, KernelError> {
+        lock(&self.slots).total()
     }
 
     fn links(&self) -> impl Iterator<Item = &Attached> {
@@ -243,34 +322,32 @@ impl std::fmt::Debug for Programs {
     }
 }
 
+/// Nothing that can be left half done happens under these locks.
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Makes the maps and freezes the globals.
-fn prepare(object: &[u8], level: u32) -> Result<Ebpf, KernelError> {
-    let types = probe::kernel_types()
-        .ok()
-        .and_then(|data| KernelTypes::parse(&data));
-    // Only the names in records depend on these, no verdict: what this kernel does not tell is left out.
-    let offset = |member| {
-        types
-            .as_ref()
-            .and_then(|types| types.member_offset("bpf_sock_addr_kern", member))
-            .unwrap_or(abi::ABSENT)
-    };
-    let (uaddr, uaddrlen, level) = (offset("uaddr"), offset("uaddrlen"), u64::from(level));
-    EbpfLoader::new()
-        .override_global(abi::GLOBAL_SANDBOX_LEVEL, &level, true)
-        .override_global(abi::GLOBAL_UADDR_OFFSET, &uaddr, true)
-        .override_global(abi::GLOBAL_UADDRLEN_OFFSET, &uaddrlen, true)
-        .load(object)
-        .map_err(KernelError::object)
+fn prepare(object: &[u8], parent: &File, level: u32) -> Result<Ebpf, KernelError> {
+    // The kernel's number of a cgroup is the inode of its directory.
+    let parent = parent.metadata().map_err(KernelError::object)?.ino();
+    let mut globals = offsets::read();
+    globals.push((abi::GLOBAL_SANDBOX_LEVEL, u64::from(level)));
+    globals.push((abi::GLOBAL_PARENT_CGROUP, parent));
+    let mut loader = EbpfLoader::new();
+    for (name, value) in &globals {
+        loader.override_global(name, value, true);
+    }
+    loader.load(object).map_err(KernelError::object)
 }
 
 /// Loads a program the library knows the type of.
-fn load(loaded: &mut Ebpf, spec: &Spec) -> Result<OwnedFd, KernelError> {
-    let name = spec.op.name();
+pub(super) fn load(loaded: &mut Ebpf, name: &'static str) -> Result<OwnedFd, KernelError> {
     let program = loaded.program_mut(name).ok_or(KernelError::Missing { name })?;
     let result = match program {
         Program::CgroupSockAddr(program) => program.load(),
         Program::CgroupSock(program) => program.load(),
+        Program::RawTracePoint(program) => program.load(),
         _ => Err(ProgramError::UnexpectedProgramType),
     };
     let fd = result.and_then(|()| {
@@ -296,33 +373,38 @@ fn load(loaded: &mut Ebpf, spec: &Spec) -> Result<OwnedFd, KernelError> {
     })
 }
 
-fn attach(spec: &Spec, program: &OwnedFd, parent: &File) -> Result<Attached, KernelError> {
-    let program: BorrowedFd<'_> = program.as_fd();
-    let link = bpf::attach_to_cgroup(program, parent.as_fd(), spec.attach_type).map_err(|source| {
-        KernelError::Attach {
-            program: spec.op.name(),
-            source,
-        }
-    })?;
-    Ok(Attached {
-        link,
-        facts: bpf::program_facts(program).ok(),
-    })
+fn attach(spec: &Spec, program: OwnedFd, parent: &File) -> Result<Attached, KernelError> {
+    let link =
+        bpf::attach_to_cgroup(program.as_fd(), parent.as_fd(), spec.attach_type).map_err(|source| {
+            KernelError::Attach {
+                program: spec.op.name(),
+                source,
+            }
+        })?;
+    Ok(Attached { link, program })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::observe::OBSERVERS, *};
 
     #[test]
     fn the_embedded_object_has_every_program_and_map() {
         let object = aya_obj::Object::parse(OBJECT).unwrap();
         let mut names: Vec<&str> = object.programs.keys().map(String::as_str).collect();
         let mut wanted: Vec<&str> = PROGRAMS.iter().map(|spec| spec.op.name()).collect();
+        wanted.extend(OBSERVERS);
         names.sort_unstable();
         wanted.sort_unstable();
         assert_eq!(names, wanted);
-        for map in [abi::MAP_EVENTS, abi::MAP_COUNTERS] {
+        for map in [
+            abi::MAP_EVENTS,
+            abi::MAP_SLOTS,
+            abi::MAP_CONSUMED,
+            abi::MAP_SANDBOXES,
+            abi::MAP_CALLS,
+            abi::MAP_ANSWERED,
+        ] {
             assert!(object.maps.contains_key(map), "no map `{map}`");
         }
         assert_eq!(object.license.to_bytes(), b"Dual MIT/GPL");
@@ -339,12 +421,10 @@ mod tests {
             let adds = function
                 .instructions
                 .iter()
-                .filter(|instruction| instruction.code == ATOMIC_ADD_64);
-            assert_eq!(
-                adds.count(),
-                2,
-                "`{name}`: one add for `reserved`, one for `lost`"
-            );
+                .filter(|instruction| instruction.code == ATOMIC_ADD_64)
+                .count();
+            // Of each record: its bytes, that it was reserved, or that it was lost.
+            assert!(adds >= 3, "`{name}` has {adds}");
         }
     }
 }

@@ -1,23 +1,32 @@
 //! The kernel half seen from the host: load and attach its programs, read what they report.
 //!
 //! Order of reading: `probe` (can this host do it), `object` (what is loaded),
-//! `btf` (where this kernel keeps things), `loader`, `events`, `decode`.
+//! `layout`, `btf` and `offsets` (where this kernel keeps things), `loader`, `observe`,
+//! `slots`, `events`, `event`.
 
 mod btf;
-mod counters;
 mod decode;
 mod error;
+mod event;
 mod events;
+mod layout;
 mod loader;
 mod object;
+mod observe;
+mod offsets;
 mod probe;
+mod slots;
+mod sockaddr;
+#[cfg(test)]
+mod tests;
 mod unix;
 
 pub use btf::KernelTypes;
-pub use counters::CounterReader;
-pub use decode::{DecodeError, Endpoint, NetEvent};
+pub use decode::{Endpoint, NetEvent};
 pub use error::KernelError;
+pub use event::{CallEvent, DecodeError, Event, ExecEvent, Origin, UserPath};
 pub use events::{Drained, Events};
 pub use loader::{ProgramInfo, Programs};
 pub use object::{MANIFEST, OBJECT};
 pub use probe::{Facts, probe};
+pub use slots::{Consumed, CounterReader, SlotCounters};

@@ -69,7 +69,7 @@ impl Relocated {
 /// The kinds of map the object has.
 fn data(map: &Map) -> Option<&MapData> {
     match map {
-        Map::Array(data) | Map::RingBuf(data) => Some(data),
+        Map::Array(data) | Map::RingBuf(data) | Map::HashMap(data) | Map::LruHashMap(data) => Some(data),
         _ => None,
     }
 }

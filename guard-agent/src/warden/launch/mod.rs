@@ -191,7 +191,9 @@ pub fn park(context: &Context, job: &Job) -> Result<Parked, Refusal> {
     let mut setup = setup(context, job, &entries);
     if let Some(directory) = &scratch {
         setup.environment.retain(|(name, _)| name.0 != b"TMPDIR");
-        setup.environment.push((Octets::from("TMPDIR"), directory.clone()));
+        setup
+            .environment
+            .push((Octets::from("TMPDIR"), directory.clone()));
     }
     setup.scratch = scratch;
     send_setup(&channel, setup, base, trees, &pipes.theirs)

@@ -1,15 +1,13 @@
 //! What is enforced in one launch, facet by facet: said in the launch record and to the operator.
 
-use std::collections::BTreeMap;
-
 use super::{Parked, roots::Opened};
-use crate::warden::unprivileged;
 use crate::{
-    audit::{Enforcement, LaunchRoot, Layer, Missing, NotEnforced, ResourcesReport},
+    audit::{LaunchRoot, Layer, NotEnforced, ResourcesReport},
     config::rights::Rights,
     init::message::Ground,
     link::message::{Facet, LaunchRequest},
     octets::Octets,
+    proof::{InForce, Proofs, facets},
     refusal::Refusal,
 };
 
@@ -45,17 +43,16 @@ impl RootFacts {
     }
 }
 
-/// What the kernel offers this warden.
+pub use crate::proof::facets::Facets;
+
+/// What this machine offers this warden, and what of it was proved.
 #[derive(Debug, Clone)]
 pub struct KernelFacts {
     pub release: String,
-    /// `None`, or why the unix hooks are not there.
-    pub unix_hooks_missing: Option<String>,
+    pub proofs: Proofs,
     /// `None`, or why limits cannot be enforced.
     pub limits_missing: Option<String>,
     pub ground: Ground,
-    /// At tier T3: `None`, or why there is no user namespace.
-    pub no_user_namespace: Option<String>,
 }
 
 impl KernelFacts {
@@ -66,10 +63,15 @@ impl KernelFacts {
         }
     }
 
-    pub fn observation(&self) -> &'static str {
+    /// At tier T3: `None`, or why there is no user namespace.
+    pub fn no_user_namespace(&self) -> Option<String> {
         match self.ground {
-            Ground::Machine => "cgroup-bpf+seccomp",
-            Ground::UserNamespace | Ground::Bare => "seccomp",
+            Ground::Machine | Ground::UserNamespace => None,
+            Ground::Bare => self
+                .proofs
+                .verdict(Facet::Net, Layer::Namespaces)
+                .why()
+                .map(|why| why.why.clone()),
         }
     }
 }
@@ -80,175 +82,54 @@ pub fn counted_alone(ground: Ground, dynamic: bool) -> bool {
     dynamic || ground == Ground::UserNamespace
 }
 
-pub type Facets = BTreeMap<Facet, Enforcement>;
-
-/// Layers in force and missing, by facet.
+/// Layers in force and missing, by facet: what was proved when the warden started and is there in this sandbox.
 pub fn facets(parked: &Parked, kernel: &KernelFacts) -> Facets {
-    if kernel.ground != Ground::Machine {
-        return unprivileged::facets(parked, kernel);
-    }
     let confinement = &parked.confinement;
-    let mut facets = Facets::new();
-    let landlock = |fs: &mut Enforcement| {
-        if confinement.landlock_abi > 0 {
-            fs.layers.push(Layer::Landlock);
-        }
-        for why in &confinement.landlock_missing {
-            fs.missing.push(Missing {
-                layer: Layer::Landlock,
-                why: why.clone(),
-            });
-        }
-    };
-    let with = |layers: &[Layer]| Enforcement {
-        layers: layers.to_vec(),
-        missing: Vec::new(),
-        self_test: None,
-    };
-    let no_lsm = || Missing {
-        layer: Layer::BpfLsm,
-        why: "not part of tier T2".to_owned(),
-    };
-
-    let mut fs = with(&[Layer::Namespaces, Layer::View]);
-    landlock(&mut fs);
-    if parked.protection_incomplete {
-        let why = "protected names were searched four levels and 5000 entries deep, no further".to_owned();
-        fs.missing.push(Missing {
-            layer: Layer::View,
-            why,
-        });
-    }
-    fs.missing.push(no_lsm());
-    facets.insert(Facet::Fs, fs);
-
-    facets.insert(
-        Facet::Net,
-        with(&[Layer::Namespaces, Layer::CgroupBpf, Layer::Seccomp]),
-    );
-
-    let mut exec = with(&[Layer::View, Layer::Seccomp]);
-    landlock(&mut exec);
-    exec.missing.push(no_lsm());
-    facets.insert(Facet::Exec, exec);
-
-    let mut ipc = with(&[Layer::Namespaces, Layer::Seccomp]);
-    match &kernel.unix_hooks_missing {
-        None => ipc.layers.push(Layer::CgroupBpf),
-        Some(why) => {
-            let why = format!("{why}; seccomp refuses to make unix sockets instead");
-            ipc.missing.push(Missing {
-                layer: Layer::CgroupBpf,
-                why,
-            });
-        }
-    }
-    if confinement.landlock_scopes {
-        ipc.layers.push(Layer::Landlock);
-    } else {
-        let why =
-            "signal and abstract socket scopes need Landlock ABI 6; the namespaces hold alone".to_owned();
-        ipc.missing.push(Missing {
-            layer: Layer::Landlock,
-            why,
-        });
-    }
-    facets.insert(Facet::Ipc, ipc);
-
-    let resources = match &kernel.limits_missing {
-        None => with(&[Layer::CgroupLimits]),
-        Some(why) => Enforcement {
-            layers: Vec::new(),
-            missing: vec![Missing {
-                layer: Layer::CgroupLimits,
-                why: why.clone(),
-            }],
-            self_test: None,
+    let found = InForce {
+        landlock: facets::Landlock {
+            abi: confinement.landlock_abi,
+            missing: confinement.landlock_missing.clone(),
+            scopes: confinement.landlock_scopes,
         },
+        protection_incomplete: parked.protection_incomplete,
+        unprotected: parked.pinned,
     };
-    facets.insert(Facet::Resources, resources);
-    facets
-}
-
-/// Whether a facet holds: every layer that alone can hold it.
-fn holds(facet: Facet, ground: Ground, facets: &Facets) -> bool {
-    let has = |layer| {
-        facets
-            .get(&facet)
-            .is_some_and(|enforcement| enforcement.layers.contains(&layer))
-    };
-    match (facet, ground) {
-        (Facet::Fs | Facet::Exec, Ground::Bare) => has(Layer::Landlock) && has(Layer::Seccomp),
-        (Facet::Fs | Facet::Exec, _) => has(Layer::Landlock) && has(Layer::View),
-        // No socket can be made at all.
-        (Facet::Net, Ground::Bare) => has(Layer::Seccomp),
-        (Facet::Net, Ground::UserNamespace) => has(Layer::Namespaces) && has(Layer::Seccomp),
-        (Facet::Net, Ground::Machine) => has(Layer::Namespaces) && has(Layer::CgroupBpf),
-        (Facet::Ipc, Ground::Bare) => has(Layer::Landlock) && has(Layer::Seccomp),
-        (Facet::Ipc, _) => has(Layer::Namespaces) && has(Layer::Seccomp),
-        (Facet::Resources, _) => has(Layer::CgroupLimits),
-    }
-}
-
-fn name(facet: Facet) -> &'static str {
-    match facet {
-        Facet::Fs => "fs",
-        Facet::Net => "net",
-        Facet::Exec => "exec",
-        Facet::Ipc => "ipc",
-        Facet::Resources => "resources",
-    }
+    facets::facets(&kernel.proofs, &found)
 }
 
 /// Lines for the operator: what does not hold here.
 pub fn not_enforced(ground: Ground, facets: &Facets) -> Vec<String> {
     facets
         .iter()
-        .filter(|(facet, _)| !holds(**facet, ground, facets))
+        .filter(|(facet, _)| !facets::holds(ground, **facet, facets))
         .map(|(facet, enforcement)| {
             let why: Vec<&str> = enforcement
                 .missing
                 .iter()
                 .map(|missing| missing.why.as_str())
                 .collect();
-            format!("{}: not enforced: {}", name(*facet), why.join("; "))
+            format!("{}: not enforced: {}", facets::name(*facet), why.join("; "))
         })
         .collect()
 }
 
 /// Refuses when a required facet does not hold.
-pub fn require(request: &LaunchRequest, ground: Ground, facets: &Facets) -> Result<(), Refusal> {
+pub fn require(request: &LaunchRequest, kernel: &KernelFacts, facets: &Facets) -> Result<(), Refusal> {
     if request.allow_unenforced {
         return Ok(());
     }
-    for facet in &request.require {
-        if !holds(*facet, ground, facets) {
-            let why = facets
-                .get(facet)
-                .map(|enforcement| {
-                    let why: Vec<String> = enforcement
-                        .missing
-                        .iter()
-                        .map(|missing| format!("{}: {}", missing.layer, missing.why))
-                        .collect();
-                    why.join("; ")
-                })
-                .unwrap_or_default();
-            return Err(Refusal::not_enforced(
-                format!(
-                    "cannot launch `{}`: the facet `{}` is required",
-                    request.server,
-                    name(*facet)
-                ),
-                why,
-                format!(
-                    "change the kernel or drop `{}` from `require`; `--allow-unenforced` launches without it, and records that",
-                    name(*facet)
-                ),
-            ));
-        }
+    match facets::unmet(&request.require, &kernel.proofs, facets) {
+        None => Ok(()),
+        Some(unmet) => Err(Refusal::not_enforced(
+            format!(
+                "cannot launch `{}`: the facet `{}` is required",
+                request.server,
+                facets::name(unmet.facet)
+            ),
+            unmet.why,
+            unmet.hint,
+        )),
     }
-    Ok(())
 }
 
 /// The resources part of the launch record. A uid that only this sandbox has is held by a resource limit where no

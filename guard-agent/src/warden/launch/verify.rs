@@ -170,7 +170,14 @@ mod tests {
     #[test]
     fn one_id_is_mapped_onto_itself() {
         assert!(check_map("uid_map", "      1000       1000          1\n", 1000).is_ok());
-        for bad in ["", "0 1000 1", "1000 0 1", "1000 1000 2", "1000 1000 1\n2000 2000 1", "0 0 4294967295"] {
+        for bad in [
+            "",
+            "0 1000 1",
+            "1000 0 1",
+            "1000 1000 2",
+            "1000 1000 1\n2000 2000 1",
+            "0 0 4294967295",
+        ] {
             assert!(check_map("uid_map", bad, 1000).is_err(), "{bad} passed");
         }
     }

@@ -54,6 +54,16 @@ fn depth(path: &Path) -> usize {
     path.components().count()
 }
 
+/// How a root with these rights is mounted.
+pub fn attributes(rights: Rights) -> Attributes {
+    Attributes {
+        read_only: !rights.write,
+        no_exec: !rights.exec,
+        no_dev: true,
+        no_suid: true,
+    }
+}
+
 /// Mounts in the order they are made: outer before inner; at one path a root comes after a grant.
 pub fn entries(
     view: View,
@@ -86,12 +96,7 @@ pub fn entries(
         });
     }
     for (opened, rights) in roots {
-        let attributes = Attributes {
-            read_only: !rights.write,
-            no_exec: !rights.exec,
-            no_dev: true,
-            no_suid: true,
-        };
+        let attributes = attributes(rights);
         let mut push = |path: PathBuf, object: OwnedFd| {
             entries.push(Entry {
                 source: opened.resolved.clone(),

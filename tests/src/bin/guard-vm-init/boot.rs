@@ -35,7 +35,9 @@ pub(crate) fn prepare(spec: &Spec) -> Result<()> {
     if spec.disk {
         data_disk()?;
     }
-    Ok(())
+    spec.hide
+        .iter()
+        .try_for_each(|dir| mount_at("tmpfs", dir, "tmpfs", MsFlags::MS_RDONLY, "size=4k"))
 }
 
 /// The serial line carries bytes as the case wrote them.

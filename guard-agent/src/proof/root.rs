@@ -1,0 +1,161 @@
+//! Tier T2, as root: every layer a warden uses, attacked by children that run side by side.
+
+use std::{io, os::fd::AsFd as _, path::Path, time::Instant};
+
+use super::{
+    LIMIT, Planted, Proofs, Removed, Verdict, Why,
+    anybody::joined,
+    attacks,
+    cgroup::{self, Reports},
+    child, landlock, lsm,
+    namespaces::{self, Owner},
+    pairs, seccomp, view,
+};
+use crate::{
+    audit::Layer,
+    init::{self, message::Ground},
+    link::message::Facet,
+    warden::{
+        cgroup::{Parent, Sandbox},
+        kernel::{Event, Programs},
+    },
+};
+
+/// What a warden attacks with.
+pub struct Privileged<'a> {
+    /// The sandboxes' cgroup (one like a sandbox's is made below it and removed again) and its programs; or why this
+    /// machine has none.
+    pub kernel: Result<(&'a Parent, &'a mut Programs), Why>,
+    /// A directory of ours: what is to be attacked is planted in it and removed again.
+    pub directory: &'a Path,
+    /// An empty directory on which a view can be built.
+    pub scaffold: &'a Path,
+}
+
+/// The pairs that the table of the tier has.
+fn every_pair() -> impl Iterator<Item = (Facet, Layer)> {
+    super::facets::layers(Ground::Machine)
+        .iter()
+        .flat_map(|(facet, layers)| layers.iter().map(move |layer| (*facet, *layer)))
+}
+
+/// Proves what can be proved. Never fails: what could not be tried is not enforced. The calling process has one
+/// thread.
+pub fn privileged(with: Privileged<'_>) -> Proofs {
+    let start = Instant::now();
+    let mut proofs = Proofs::new(Ground::Machine);
+    if let Err(error) = all(with, &mut proofs, start + LIMIT) {
+        proofs.fail(every_pair(), &error);
+    }
+    proofs.elapsed = start.elapsed();
+    tracing::info!(ms = proofs.elapsed.as_millis(), "self-test done");
+    proofs
+}
+
+fn all(with: Privileged<'_>, proofs: &mut Proofs, until: Instant) -> Result<(), String> {
+    let failed = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
+    let Privileged {
+        kernel,
+        directory,
+        scaffold,
+    } = with;
+    let planted = Planted::in_directory(directory).map_err(failed("cannot plant a file"))?;
+    let program = attacks::own_program().map_err(failed("cannot open this program"))?;
+    let (planted, program) = (planted.path(), program.as_fd());
+    let unix_sockets = kernel
+        .as_ref()
+        .is_ok_and(|(_, programs)| programs.unix_hooks().is_ok());
+    // The stricter of two about memory files: the setting has a proof of its own.
+    let options = init::filter_options(Ground::Machine, true, unix_sockets, false);
+    let in_landlock = child::start(|| landlock::attack(planted, program, false));
+    let in_seccomp = child::start(|| seccomp::attack(&options, LIMIT));
+    let in_namespaces = child::start(|| namespaces::attack(Owner::Root, scaffold, LIMIT));
+    let in_view = child::start(|| view::attack(Owner::Root, planted, program, scaffold, until));
+    match kernel {
+        Ok((parent, programs)) => in_a_cgroup(parent, programs, (directory, planted), proofs, until),
+        Err(why) => {
+            for (facet, layer) in cgroup::PAIRS {
+                proofs.set(facet, layer, Verdict::NotAvailable(why.clone()));
+            }
+            for facet in [Facet::Fs, Facet::Exec] {
+                proofs.set(facet, Layer::BpfLsm, Verdict::NotAvailable(why.clone()));
+            }
+        }
+    }
+    match joined(in_landlock, until) {
+        Ok(found) => {
+            proofs.landlock = found.landlock;
+            proofs.add(found.findings);
+        }
+        Err(cause) => proofs.fail(
+            pairs([Facet::Fs, Facet::Exec, Facet::Ipc], Layer::Landlock),
+            &cause,
+        ),
+    }
+    proofs.take(in_seccomp, until, pairs(seccomp::FACETS, Layer::Seccomp));
+    proofs.take(in_namespaces, until, pairs(namespaces::FACETS, Layer::Namespaces));
+    proofs.take(in_view, until, pairs(view::FACETS, Layer::View));
+    Ok(())
+}
+
+/// What needs a cgroup like a sandbox's.
+fn in_a_cgroup(
+    parent: &Parent,
+    programs: &mut Programs,
+    (directory, planted): (&Path, &Path),
+    proofs: &mut Proofs,
+    until: Instant,
+) {
+    let lsm_pairs = || pairs([Facet::Fs, Facet::Exec], Layer::BpfLsm);
+    let cgroup = match parent.sandbox(cgroup::NAME, &cgroup::LIMITS) {
+        Ok(cgroup) => cgroup,
+        Err(error) => {
+            let cause = format!("cannot make a cgroup: {}", crate::refusal::chain(&error));
+            return proofs.fail(cgroup::PAIRS.into_iter().chain(lsm_pairs()), &cause);
+        }
+    };
+    let (unix_missing, limits_missing) = (programs.unix_hooks().err(), parent.limits_unavailable());
+    let socket = Removed(directory.join("proof.sock"));
+    let socket = unix_missing.is_none().then_some(&socket);
+    let path = socket.map(|socket| socket.0.as_path());
+    let in_cgroup = child::start(|| cgroup::attack(cgroup.path(), path).map_err(|error| error.to_string()));
+    let in_lsm = child::start(|| lsm::attack(cgroup.path(), cgroup.id(), planted));
+    match joined(in_cgroup, until).and_then(|found| found) {
+        Ok(found) => {
+            let reports = reports(programs, &cgroup, &found, path);
+            proofs.add(cgroup::findings(
+                &found,
+                &reports,
+                unix_missing.as_deref(),
+                limits_missing.as_deref(),
+            ));
+        }
+        Err(cause) => proofs.fail(cgroup::PAIRS, &cause),
+    }
+    let lsm = joined(in_lsm, until).unwrap_or_else(lsm::Reached::Failed);
+    for (facet, layer) in lsm_pairs() {
+        proofs.set(facet, layer, lsm::verdict(&lsm));
+    }
+    cgroup::remove(&cgroup, until);
+}
+
+/// What the kernel half told of the cgroup. Each record was written before the refusal it is about returned.
+fn reports(
+    programs: &mut Programs,
+    cgroup: &Sandbox,
+    found: &cgroup::Found,
+    socket: Option<&Path>,
+) -> Reports {
+    let mut reports = Reports::default();
+    if let Some(events) = programs.events() {
+        while events
+            .drain(|event| {
+                if let Event::Net(event) = event {
+                    reports.look(&event, cgroup.id(), found, socket);
+                }
+            })
+            .more
+        {}
+    }
+    reports
+}

@@ -1,0 +1,138 @@
+//! A sandbox's place with the kernel half, from before its release until its last event was read: its slot of
+//! counters, its observation, the desk its events go to.
+
+use std::rc::Rc;
+
+use super::{desk::Desk, places::Places};
+use crate::{
+    audit::LaunchRoot,
+    link::message::{LaunchRequest, User, View},
+    warden::{
+        launch::{Parked, report::RootFacts},
+        serve::Warden,
+    },
+};
+
+/// Given up when dropped.
+pub(in crate::warden) struct Admission {
+    warden: Rc<Warden>,
+    cgroup: u64,
+    /// None where no program counts.
+    slot: Option<u32>,
+    observed: bool,
+    desk: Rc<Desk>,
+    /// Why files, programs and processes are not observed.
+    missing: Option<String>,
+}
+
+impl Admission {
+    /// Before the release: nothing the server does is to be missed.
+    pub(in crate::warden) fn new(
+        warden: &Rc<Warden>,
+        session: &str,
+        request: &LaunchRequest,
+        parked: &Parked,
+    ) -> Result<Self, String> {
+        let missing = if request.observe {
+            warden.ring.observe_start().err()
+        } else {
+            Some("it is turned off (`--observe off`, or `observe = false` in the policy)".to_owned())
+        };
+        let observed = missing.is_none();
+        let cgroup = parked.cgroup.id();
+        let slot = match warden.ring.open_slot(cgroup, observed) {
+            Ok(slot) => slot,
+            Err(why) => {
+                if observed {
+                    warden.ring.observe_stop();
+                }
+                return Err(why);
+            }
+        };
+        let places = places(request, parked);
+        let desk = Rc::new(Desk::new(session, &request.server, places, parked.pid));
+        warden.ring.route(cgroup, desk.clone());
+        Ok(Self {
+            warden: warden.clone(),
+            cgroup,
+            slot,
+            observed,
+            desk,
+            missing,
+        })
+    }
+
+    pub(in crate::warden) fn desk(&self) -> &Desk {
+        &self.desk
+    }
+
+    /// As the launch record says it.
+    pub(in crate::warden) fn observation(&self) -> &'static str {
+        match (self.observed, self.slot) {
+            (true, _) => "tracepoints+cgroup-bpf+seccomp",
+            (false, Some(_)) => "cgroup-bpf+seccomp",
+            (false, None) => "none",
+        }
+    }
+
+    pub(in crate::warden) fn missing(&self) -> Option<&str> {
+        self.missing.as_deref()
+    }
+
+    /// Tells the desk what the kernel half had no room for so far.
+    pub(in crate::warden) fn count(&self) {
+        if let Some(lost) = self.slot.and_then(|slot| self.warden.ring.lost(slot)) {
+            self.desk.lost(lost.denied, lost.allowed, 0);
+        }
+    }
+
+    /// The barrier, when the last task is gone: everything that was reported is read, and what is missing is counted.
+    pub(in crate::warden) async fn settle(&self) {
+        self.warden.drain_events().await;
+        if let Some(lost) = self.slot.and_then(|slot| self.warden.ring.lost(slot)) {
+            self.desk.lost(lost.denied, lost.allowed, lost.unread);
+        }
+        self.desk.finish();
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        self.warden.ring.unroute(self.cgroup);
+        if let Some(slot) = self.slot {
+            self.warden.ring.close_slot(self.cgroup, slot);
+        }
+        if self.observed {
+            self.warden.ring.observe_stop();
+        }
+    }
+}
+
+/// The names of the view that was built for this launch.
+fn places(request: &LaunchRequest, parked: &Parked) -> Places {
+    let mut places = Places::new(request.view, &parked.confinement.directory.0);
+    if let (View::Private, User::Account { home, .. }) = (request.view, &request.user)
+        && home.0.len() > 1
+    {
+        places.private(&home.0);
+    }
+    for LaunchRoot {
+        path,
+        resolved,
+        rights,
+        ..
+    } in parked.roots.iter().map(RootFacts::record)
+    {
+        places.root(&path.0, rights);
+        if let Some(resolved) = resolved {
+            places.root(&resolved.0, rights);
+        }
+    }
+    for grant in &request.runtime.grants {
+        places.grant(&grant.path.0, grant.exec);
+    }
+    for link in &request.runtime.links {
+        places.link(&link.path.0, &link.target.0);
+    }
+    places
+}

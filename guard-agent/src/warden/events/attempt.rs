@@ -1,0 +1,108 @@
+//! One attempt of a sandboxed process, normalised: what makes it the same as another one, and its record.
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+
+use crate::audit::{Attribution, Decision, Kernel, Layer};
+
+/// Bytes as the program gave them, and whether they are all.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Given {
+    pub(super) bytes: Vec<u8>,
+    pub(super) complete: bool,
+}
+
+impl Given {
+    pub(super) fn is_relative(&self) -> bool {
+        self.bytes.first() != Some(&b'/')
+    }
+}
+
+/// Everything that makes two attempts the same: what was tried and what came of it, not who and when. Made by moving
+/// what the event had, so that a repeated attempt costs no memory.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    Net {
+        op: u16,
+        family: u16,
+        kind: u32,
+        protocol: u32,
+        reason: u16,
+        errno: u16,
+        to: To,
+    },
+    Call {
+        nr: u32,
+        errno: u16,
+        /// Those that matter, see `calls::telling`.
+        args: [u64; 6],
+        first: Option<Given>,
+        second: Option<Given>,
+        to: Option<std::net::SocketAddr>,
+        /// The process, where the meaning of a path depends on it; else 0.
+        process: u32,
+    },
+    Exec {
+        filename: Given,
+        interpreter: Option<Given>,
+        dev: u64,
+        ino: u64,
+        nlink: u32,
+    },
+    /// A call that waited for the warden's answer.
+    Refused { nr: i32, args: [u64; 6] },
+}
+
+/// The other end of a network operation.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) enum To {
+    Internet(std::net::SocketAddr),
+    Unix(Vec<u8>),
+    Nowhere,
+}
+
+impl Key {
+    /// Whether it counts among what was allowed.
+    pub(super) fn allowed(&self) -> bool {
+        matches!(self, Self::Exec { .. } | Self::Call { errno: 0, .. })
+    }
+}
+
+/// Who made the attempt.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Who {
+    pub(super) pid: u32,
+    pub(super) tid: u32,
+}
+
+/// A record that tells only who, what and whose decision. The ledger adds session and server.
+pub(super) fn blank(op: Cow<'static, str>, decision: Decision, layer: Layer, who: Who) -> Kernel {
+    Kernel {
+        session: String::new(),
+        server: String::new(),
+        op: op.into_owned(),
+        decision,
+        layer,
+        reason: None,
+        path: None,
+        path2: None,
+        path_source: None,
+        path_complete: None,
+        dev: None,
+        ino: None,
+        nlink: None,
+        rights: None,
+        address: None,
+        port: None,
+        family: None,
+        detail: None,
+        pid: who.pid,
+        tid: who.tid,
+        exe: None,
+        errno: None,
+        // Calls are not known before the gateway speaks MCP.
+        calls: Vec::new(),
+        attribution: Attribution::Idle,
+        repeat: None,
+    }
+}

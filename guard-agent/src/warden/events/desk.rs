@@ -1,0 +1,131 @@
+//! Where the events of one sandbox arrive: whoever reads the ring puts them in, the session takes records out.
+
+use std::cell::RefCell;
+
+use tokio::sync::Notify;
+
+use super::{ledger::Ledger, look::Look, of_call, of_exec, of_net, of_notification, places::Places};
+use crate::{
+    audit::{Body, Gap},
+    confine::notify::Notification,
+    octets::Octets,
+    warden::kernel::Event,
+};
+
+/// What is known of a sandbox, and what can be looked up in it.
+#[derive(Debug)]
+pub(super) struct Surroundings {
+    places: Places,
+    look: Option<Look>,
+}
+
+impl Surroundings {
+    pub(super) fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// The working directory of a thread; that of the launch, not surely, when it is gone.
+    pub(super) fn working_directory(&self, tid: u32) -> (Option<Vec<u8>>, bool) {
+        match self.look.as_ref().and_then(|look| look.working_directory(tid)) {
+            Some(found) => (Some(found), true),
+            None => (Some(self.places.directory().to_vec()), false),
+        }
+    }
+
+    pub(super) fn descriptor(&self, tid: u32, fd: i32) -> Option<Vec<u8>> {
+        self.look.as_ref()?.descriptor(tid, fd)
+    }
+
+    pub(super) fn program(&self, tid: u32) -> Option<Octets> {
+        self.look.as_ref()?.program(tid)
+    }
+
+    /// Only in a view that hides the rest; elsewhere what a link leads to is there.
+    pub(super) fn leads_out(&self, path: &[u8]) -> bool {
+        let inside = self.places.hides_the_rest() && self.places.at(path).is_some();
+        inside
+            && self
+                .look
+                .as_ref()
+                .is_some_and(|look| look.leads_out(&self.places, path))
+    }
+}
+
+/// One sandbox's. Nothing waits in between: an event is counted when it is read.
+#[derive(Debug)]
+pub(in crate::warden) struct Desk {
+    ledger: RefCell<Ledger>,
+    around: Surroundings,
+    news: Notify,
+}
+
+impl Desk {
+    /// For the sandbox of this init, which is parked.
+    pub(in crate::warden) fn new(session: &str, server: &str, places: Places, init: i32) -> Self {
+        let look = Look::into(init).inspect_err(|error| {
+            tracing::warn!(session, %error, "the sandbox cannot be looked into: records lack what would be looked up");
+        });
+        Self {
+            ledger: RefCell::new(Ledger::new(session, server)),
+            around: Surroundings {
+                places,
+                look: look.ok(),
+            },
+            news: Notify::new(),
+        }
+    }
+
+    pub(in crate::warden) fn event(&self, event: Event) {
+        let mut ledger = self.ledger.borrow_mut();
+        match event {
+            Event::Net(event) => of_net::note(event, &mut ledger, &self.around),
+            Event::Call(event) => of_call::note(event, &mut ledger, &self.around),
+            Event::Exec(event) => of_exec::note(event, &mut ledger, &self.around),
+        }
+        if ledger.has_news() {
+            self.news.notify_one();
+        }
+    }
+
+    pub(in crate::warden) fn notification(&self, notification: &Notification) {
+        of_notification::note(notification, &mut self.ledger.borrow_mut(), &self.around);
+    }
+
+    /// What the kernel half has counted for this sandbox.
+    pub(in crate::warden) fn lost(&self, denied: u64, allowed: u64, unread: u64) {
+        self.ledger.borrow_mut().lost(denied, allowed, unread);
+    }
+
+    /// A moment has passed.
+    pub(in crate::warden) fn tick(&self) {
+        self.ledger.borrow_mut().tick();
+    }
+
+    pub(in crate::warden) fn finish(&self) {
+        self.ledger.borrow_mut().finish();
+    }
+
+    /// Until there may be something to take.
+    pub(in crate::warden) async fn news(&self) {
+        self.news.notified().await;
+    }
+
+    /// The next records, at most so many; asks for another visit when there are more.
+    pub(in crate::warden) fn take(&self, most: usize) -> Vec<Body> {
+        let mut ledger = self.ledger.borrow_mut();
+        let records = ledger.take(most);
+        if ledger.has_news() {
+            self.news.notify_one();
+        }
+        records
+    }
+
+    pub(in crate::warden) fn is_over(&self) -> bool {
+        self.ledger.borrow().is_over()
+    }
+
+    /// The gap of what went over the budget.
+    pub(in crate::warden) fn over(&self) -> Option<Gap> {
+        self.ledger.borrow_mut().over()
+    }
+}
