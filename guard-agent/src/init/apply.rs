@@ -225,7 +225,12 @@ fn restrict(rules: &[(OwnedFd, Access)], setup: &Setup, confinement: &mut Confin
     let network = setup.ground != Ground::Machine;
     match landlock::restrict(&rules, landlock::Settings { network }) {
         Ok(state) => {
-            let state = Landlock::from(state);
+            let missing = state.missing.iter().filter_map(|missing| {
+                let why = consequence(setup, missing)?;
+                Some(landlock::Missing { why, ..*missing })
+            });
+            let missing = missing.collect();
+            let state = Landlock::from(landlock::LandlockState { missing, ..state });
             confinement.landlock_abi = state.abi;
             confinement.landlock_scopes = state.scopes;
             confinement.landlock_missing = state.missing;
@@ -237,6 +242,18 @@ fn restrict(rules: &[(OwnedFd, Access)], setup: &Setup, confinement: &mut Confin
             Ok(())
         }
         Err(error) => Err(confine(error)),
+    }
+}
+
+/// What follows from something that this kernel's Landlock lacks, when something does.
+fn consequence(setup: &Setup, missing: &landlock::Missing) -> Option<&'static str> {
+    let bare = setup.ground == Ground::Bare;
+    match missing.what {
+        "unix sockets by path" | "TCP" | "UDP" if !setup.inet_sockets && !setup.unix_sockets => None,
+        // Said of the facet it concerns.
+        "scopes" if bare => None,
+        "truncation" if bare => Some("seccomp refuses to empty what was not opened for writing"),
+        _ => Some(missing.why),
     }
 }
 
