@@ -113,11 +113,12 @@ fn ended_well(stage: &Stage) -> Result<()> {
 fn at(step: &str, ran: bool) -> Result<()> {
     on_stage(|stage| {
         let mark = stage.work("mark");
-        let mut command = stage.puppet([
+        let words = [
             format!("mark={}", mark.display()),
             "daemons=1".into(),
             "say=ran".into(),
-        ]);
+        ];
+        let mut command = stage.puppet_at(step, words);
         command.env("GUARD_AGENT_FAULT", format!("{step}=kill"));
         let done = stage.finish(&mut command, b"")?;
         ensure!(
@@ -142,7 +143,7 @@ fn at(step: &str, ran: bool) -> Result<()> {
 /// The warden dies when the session is over and told: while it closes the trail, while it leaves.
 fn closing(step: &str, unclean: bool) -> Result<()> {
     on_stage(|stage| {
-        let mut command = stage.puppet(["say=ran"]);
+        let mut command = stage.puppet_at(step, ["say=ran"]);
         command.env("GUARD_AGENT_FAULT", format!("{step}=kill"));
         let done = stage.finish(&mut command, b"")?;
         ensure!(

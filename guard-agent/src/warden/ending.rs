@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::{sleep, timeout};
 
-use super::{cgroup::Counters, trails::write};
+use super::{
+    cgroup::Counters,
+    trails::{write, write_all},
+};
 use crate::{
     audit::{AuditHandle, Body, Exit, Gap, GapKind, Number, ResourceUse},
     fault,
@@ -31,23 +34,26 @@ pub(super) enum Told {
 /// Writes the last records of a session. `lost` were not written before; what cannot be written is counted.
 pub(super) async fn record_end(trail: &AuditHandle, records: Vec<Body>, session: &str, lost: u64) -> Told {
     record_lost(trail, session, lost).await;
-    let (mut told, mut lost) = (Told::ExitOwed, 0);
-    for record in records {
-        let is_exit = matches!(record, Body::Exit(_));
+    let mut lost = 0;
+    let (exit, others): (Vec<_>, Vec<_>) = records
+        .into_iter()
+        .partition(|record| matches!(record, Body::Exit(_)));
+    if let Err((error, count)) = write_all(trail, others).await {
+        lost += count;
+        tracing::error!(session, error = %chain(&error), "cannot write a record");
+    }
+    let mut told = Told::ExitOwed;
+    for record in exit {
         let mut written = append(trail, record.clone()).await;
-        if written.is_err() && is_exit {
+        if written.is_err() {
             // A trail whose disk was busy or full a moment ago tries again by itself; so does the exit.
             sleep(RETRY).await;
             lost += 1;
             written = append(trail, record).await;
         }
         match written {
-            Ok(()) if is_exit => told = Told::Everything,
-            Ok(()) => {}
-            Err(error) => {
-                lost += u64::from(!is_exit);
-                tracing::error!(session, error, "cannot write a record");
-            }
+            Ok(()) => told = Told::Everything,
+            Err(error) => tracing::error!(session, error, "cannot write a record"),
         }
     }
     record_lost(trail, session, lost).await;

@@ -394,11 +394,11 @@ async fn notifications(
         {
             let errno = answer(&notification);
             // Before its call ends: its end would be reported as well.
-            warden.answered(&notification, errno);
+            warden.ring.answered(&notification, errno);
             // While it waits it can be looked at.
             admission.desk().notification(&notification);
             if !listener.get_ref().deny(notification.id, errno)? {
-                warden.unanswered(notification.tid);
+                warden.ring.unanswered(&notification);
             }
             count += 1;
         }

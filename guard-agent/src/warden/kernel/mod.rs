@@ -6,8 +6,6 @@
 
 mod btf;
 mod decode;
-#[cfg(test)]
-mod doc;
 mod error;
 mod event;
 mod events;
@@ -19,6 +17,8 @@ mod offsets;
 mod probe;
 mod slots;
 mod sockaddr;
+#[cfg(test)]
+mod tests;
 mod unix;
 
 pub use btf::KernelTypes;
