@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Result, ensure};
 use guard_tests::{
+    agent::AgentBuilder,
     picture::Picture,
     programs,
     refused::{PATIENCE, Stage, Status, text},
@@ -27,9 +28,10 @@ fn trail(name: &str) -> Result<Stage> {
     for _ in 0..2 {
         let finished = stage.run().run("", PATIENCE)?;
         ensure!(finished.status.success(), "{}", finished.stderr);
+        // Another uid each time.
+        fs::remove_file(stage.marker())?;
     }
     stage.no_session()?;
-    fs::remove_file(stage.marker())?;
     Ok(stage)
 }
 
@@ -92,9 +94,21 @@ fn a_damaged_segment() -> Result<()> {
     );
     // With a directory of its own the same launch works, and the evidence stays.
     let other = stage.path("other-audit");
-    let finished = run.clone().option("--audit", &other).run("", PATIENCE)?;
-    let twice = finished.status.code() == Some(Status::Usage as i32);
-    ensure!(twice, "`--audit` given twice: {}", finished.stderr);
+    let elsewhere = AgentBuilder::bare()
+        .option("--state", stage.bench.state())
+        .option("--audit", &other)
+        .root(&stage.path("mark"), "rw")
+        .command(stage.touch())
+        .outer_env("GUARD_AGENT_IDLE_MS", "100");
+    let finished = elsewhere.run("", PATIENCE)?;
+    ensure!(
+        finished.status.success() && stage.marker().exists(),
+        "{}",
+        finished.stderr
+    );
+    ensure!(other.join("000001.jsonl").is_file(), "no trail was begun");
+    let after = picture(&stage.bench.audit())?;
+    ensure!(before == after, "changed: {:#?}", before.difference(&after));
     Ok(())
 }
 
@@ -161,7 +175,7 @@ fn state_and_audit_in_one_another() -> Result<()> {
     let stage = Stage::new("nested")?;
     let place = stage.directory("place")?;
     let run = |state: &Path, audit: &Path| {
-        guard_tests::agent::AgentBuilder::bare()
+        AgentBuilder::bare()
             .option("--state", state)
             .option("--audit", audit)
             .root(&stage.path("mark"), "rw")

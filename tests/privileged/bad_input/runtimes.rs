@@ -60,16 +60,9 @@ fn a_script_without_an_interpreter_line() -> Result<()> {
     let script = stage.path("server");
     executable(&script, b"print('hello')\n")?;
     let command = text(&script);
-    let why = format!("`{command}` is neither a program nor a script with an interpreter line (`#!`)");
-    let run = stage.plain().command([&command]);
-    let finished = run.run("", PATIENCE)?;
-    ensure!(
-        finished.stderr.lines().nth(1) == Some(&format!("  why: {why}")),
-        "{}",
-        finished.stderr
-    );
-    ensure!(finished.stderr.lines().count() == 3, "{}", finished.stderr);
-    stage.ended(&finished, Status::Usage)
+    let why = format!("`{command}` is neither a program nor a script with an interpreter line");
+    let fix = "put the interpreter in front of it (`node FILE`, `python3 FILE`), or add a `#!` line";
+    refused(&stage, &stage.plain().command([&command]), &command, &why, fix)
 }
 
 #[test]
@@ -111,7 +104,7 @@ fn a_program_for_another_machine() -> Result<()> {
             lines.len() == 3
                 && lines[0] == format!("error: cannot start `{}`", text(command))
                 && lines[1].starts_with(&format!(
-                    "  why: program file `{}`: it is built for another architecture (",
+                    "  why: program file of `{}`: it is built for another architecture (",
                     text(&program)
                 ))
                 && lines[2] == "  fix: install it for this machine's architecture",
