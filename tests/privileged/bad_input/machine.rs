@@ -83,14 +83,14 @@ fn hidden_or_fixed_cgroup_hierarchy() -> Result<()> {
 }
 
 #[test]
-fn an_ordinary_user() -> Result<()> {
+fn an_ordinary_user_who_insists_on_the_tier_of_root() -> Result<()> {
     let stage = Stage::new("ordinary")?;
     let words = [
-        "cannot contain `touch`",
-        "uid 5 may not make namespaces, cgroups and eBPF links",
-        "start it as root, for instance `sudo guard-agent run …`: the server itself then runs as you",
+        "cannot enforce at tier T2",
+        "uid 5 may not make cgroups and eBPF links",
+        "start it as root, for instance `sudo guard-agent run …` (the server itself then runs as you), or use `--tier T3`",
     ];
-    let run = as_user(&stage, stage.run())?;
+    let run = as_user(&stage, stage.run().option("--tier", "T2"))?;
     stage.refused(&run, Status::NotEnforced, words)?;
     ensure!(!stage.bench.state().exists(), "a state directory was made");
     Ok(())
