@@ -14,6 +14,7 @@ use guard_tests::{
     control,
     picture::Picture,
     records::{Kernel, Record},
+    report::{self, Verdict},
     require::{Leg, Row, kernel_sees_unix},
     suite::{Answer, Declared, Expected, Suite, Views},
     tier::{Tier, deny_user_namespaces},
@@ -44,6 +45,9 @@ fn main() -> Result<()> {
         libtest_mimic::run(&arguments, trials(&suite, &views, &Arc::default())).exit();
     }
     let evidence = Arc::new(Evidence::gather(&suite, &views)?);
+    if let Some(path) = std::env::var_os("GUARD_TEST_REPORT") {
+        report::write(path.as_ref(), &evidence.rows(&suite, &views)?)?;
+    }
     let conclusion = libtest_mimic::run(&arguments, trials(&suite, &views, &evidence));
     conclusion.exit();
 }
@@ -99,9 +103,58 @@ impl Evidence {
         }
         Ok(evidence)
     }
-}
 
-impl Evidence {
+    /// Every judgement as a row of the containment table.
+    fn rows(&self, suite: &Suite, views: &[&'static str]) -> Result<Vec<report::Row>> {
+        let leg = std::env::var("GUARD_TEST_LEG").unwrap_or_else(|_| "any".into());
+        let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease")?.trim().to_owned();
+        let mut rows = Vec::new();
+        for view in views {
+            let inside = self.views.get(view).context("the view did not run")?;
+            let tier = inside.tier();
+            for probe in &suite.probes {
+                let (verdict, why, control) = self.verdict(view, inside, probe);
+                rows.push(report::Row {
+                    probe: probe.name.clone(),
+                    vector: probe.vector.clone(),
+                    view: (*view).to_owned(),
+                    leg: leg.clone(),
+                    tier: tier.clone(),
+                    kernel: kernel.clone(),
+                    verdict,
+                    outcome: inside
+                        .answers
+                        .get(&probe.name)
+                        .map(|answer| answer.outcome.clone())
+                        .unwrap_or_default(),
+                    why,
+                    control,
+                });
+            }
+        }
+        Ok(rows)
+    }
+
+    fn verdict(&self, view: &str, inside: &Inside, probe: &Declared) -> (Verdict, String, String) {
+        let control = match self.controls.get(&probe.name) {
+            Some(Ok(Row::Ran(outcome))) => outcome.clone(),
+            Some(Ok(Row::NotApplicable(why))) => {
+                return (Verdict::NotApplicable, why.clone(), String::new());
+            }
+            Some(Err(why)) => return (Verdict::Failed, why.clone(), String::new()),
+            None => return (Verdict::Failed, "no control ran".into(), String::new()),
+        };
+        if !applies(probe, view) {
+            return (Verdict::ByDesign, "the host view shows it".into(), control);
+        }
+        let through = self.through(view, &probe.name);
+        match (inside.judge(probe, through), through) {
+            (Ok(()), None) => (Verdict::Refused, String::new(), control),
+            (Ok(()), Some(why)) => (Verdict::ByDesign, why.to_owned(), control),
+            (Err(error), _) => (Verdict::Failed, format!("{error:#}"), control),
+        }
+    }
+
     fn through(&self, view: &str, probe: &str) -> Option<&str> {
         self.leg.as_ref()?.residual(view, probe)
     }
@@ -208,6 +261,14 @@ impl Inside {
             reached: world.reached()?,
             broken: None,
         })
+    }
+
+    fn tier(&self) -> String {
+        let launch = self.records.iter().find(|record| record.kind == "launch");
+        launch
+            .and_then(|record| record.field("tier")?.as_str())
+            .unwrap_or("none")
+            .to_owned()
     }
 
     /// `through`: why this leg lets it through. Then it must get through, or the list is wrong.

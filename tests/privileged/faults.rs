@@ -96,7 +96,8 @@ fn on_stage(name: &str, test: impl FnOnce(&Stage) -> Result<()>) -> Result<()> {
 
 /// The command whose first act is to leave a mark.
 fn run(stage: &Stage, fault: Option<&str>) -> Result<Done> {
-    let mut command = stage.puppet([format!("mark={}", stage.work("mark").display()), "say=ran".into()]);
+    let words = [format!("mark={}", stage.work("mark").display()), "say=ran".into()];
+    let mut command = stage.puppet_at(fault.unwrap_or_default(), words);
     if let Some(step) = fault {
         command.env("GUARD_AGENT_FAULT", format!("{step}=fail"));
     }

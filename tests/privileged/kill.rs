@@ -73,6 +73,9 @@ fn main() -> ExitCode {
             told(during(roles))
         }));
     }
+    trials.push(Trial::test("during::warden_and_reaper_while_init_hangs", || {
+        told(init_hangs())
+    }));
     trials.push(Trial::test("two_sessions_one_warden", || told(two_sessions())));
     trials.push(Trial::test("random_moments", || told(random())));
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -110,11 +113,12 @@ fn ended_well(stage: &Stage) -> Result<()> {
 fn at(step: &str, ran: bool) -> Result<()> {
     on_stage(|stage| {
         let mark = stage.work("mark");
-        let mut command = stage.puppet([
+        let words = [
             format!("mark={}", mark.display()),
             "daemons=1".into(),
             "say=ran".into(),
-        ]);
+        ];
+        let mut command = stage.puppet_at(step, words);
         command.env("GUARD_AGENT_FAULT", format!("{step}=kill"));
         let done = stage.finish(&mut command, b"")?;
         ensure!(
@@ -139,7 +143,7 @@ fn at(step: &str, ran: bool) -> Result<()> {
 /// The warden dies when the session is over and told: while it closes the trail, while it leaves.
 fn closing(step: &str, unclean: bool) -> Result<()> {
     on_stage(|stage| {
-        let mut command = stage.puppet(["say=ran"]);
+        let mut command = stage.puppet_at(step, ["say=ran"]);
         command.env("GUARD_AGENT_FAULT", format!("{step}=kill"));
         let done = stage.finish(&mut command, b"")?;
         ensure!(
@@ -276,6 +280,29 @@ impl Outside {
         );
         Ok(())
     }
+}
+
+/// An init that reads no word any more dies with the warden all the same: the kernel ends it.
+fn init_hangs() -> Result<()> {
+    on_stage(|stage| {
+        let outside = Outside::new(stage)?;
+        let session = busy(stage, "", &outside.words)?;
+        let left = stage.left();
+        let init = *left.pids(Role::Init).first().context("no init")?;
+        kill(Pid::from_raw(init), Signal::SIGSTOP)?;
+        for role in [Role::Warden, Role::Reaper] {
+            left.pids(role).into_iter().for_each(shoot);
+        }
+        drop(session.wait()?);
+        stage.wait_until("the sandbox lives on", || {
+            processes(stage).is_empty().then_some(())
+        })?;
+        // Nobody was left to remove the cgroup: the next warden does.
+        stage.works()?;
+        stage.nothing_left()?;
+        stage.verify()?;
+        trail::complete(&stage.records()?)
+    })
 }
 
 /// Processes die while the session works; the child tries to get out all the time.

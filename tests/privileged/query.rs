@@ -355,7 +355,7 @@ fn names_that_no_record_has_are_usage_errors_that_list_those_there_are() -> Resu
     let trail = Trail::new()?;
     for (arguments, known) in [
         (["--kind", "call"], "launch"),
-        (["--op", "opnat"], "`openat`"),
+        (["--op", "opnat"], "`open`, `exec`"),
         (["--layer", "selinux"], "cgroup-bpf"),
         (["--errno", "EACCESS"], "EACCES"),
         (["--decision", "maybe"], "deny"),

@@ -1,6 +1,9 @@
 //! What each of our processes is, seen from outside while a session runs; and what a gateway that was taken over
 //! could do with its link.
 
+#[path = "roles/forged.rs"]
+mod forged;
+
 use std::{
     collections::BTreeMap,
     fs,
@@ -16,7 +19,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use guard_agent::{
     link::{
         channel::{Channel, ChannelError},
-        message::{FromWarden, LaunchRequest, Limits, ToWarden, User, VERSION, View},
+        message::{FromWarden, LaunchRequest, Limits, OverBudget, ToWarden, User, VERSION, View},
     },
     runtime::{Runtime, RuntimeKind},
 };
@@ -90,10 +93,16 @@ struct Stage {
 
 /// A session with `guard-probe wait` as its server.
 fn stage(name: &str) -> Result<Stage> {
+    stage_around(name, &[])
+}
+
+/// The same, the agent started by these words.
+fn stage_around(name: &str, around: &[&str]) -> Result<Stage> {
     let bench = Bench::new(name)?;
     let program = bench.path().join("guard-probe");
     fs::copy(programs::probe()?, &program)?;
     let mut live = AgentBuilder::new(&bench)
+        .around(around.iter().copied())
         .outer_env("PLANTED_SECRET", "planted-value")
         .command([program.into_os_string(), "echo".into()])
         .spawn()?;
@@ -266,6 +275,8 @@ fn each_role_has_what_it_needs_and_nothing_more() -> Result<()> {
             .and_then(|rest| rest.split(' ').nth(3))
             .unwrap_or_default();
         ensure!(session != gateways, "{who} is in the gateway's session");
+        // Nor does what is meant for the warden's reach a sandbox, or for init's the child.
+        ensure!(session == pid.to_string(), "{who} leads no session of its own");
     }
     let limits = fs::read_to_string(format!("/proc/{child}/limits"))?;
     let core = limits
@@ -335,11 +346,14 @@ fn request(bench: &Bench, user: User) -> LaunchRequest {
         free_names: Vec::new(),
         user,
         view: View::Private,
+        view_asked: false,
         limits: Limits::default(),
         require: Vec::new(),
         allow_unenforced: false,
         audit: bench.audit().into(),
         policy_hash: "sha256:0".into(),
+        observe: true,
+        over_budget: OverBudget::Count,
     }
 }
 

@@ -69,7 +69,10 @@ fn say(value: &serde_json::Value) -> io::Result<()> {
 
 fn answer(act: &Act) -> serde_json::Value {
     match act.act.as_str() {
-        "heartbeat" => heartbeat(),
+        "heartbeat" => {
+            heartbeat();
+            return json!({"outcome": "ok"});
+        }
         "flood" => return flood(act),
         _ => {}
     }

@@ -1,5 +1,6 @@
 //! Test harness: starts the real agent, reads its records, cleans up after itself.
 
+pub mod acting;
 pub mod agent;
 mod bystander;
 pub mod control;
@@ -13,6 +14,7 @@ pub mod picture;
 pub mod programs;
 pub mod records;
 pub mod refused;
+pub mod report;
 pub mod require;
 pub mod suite;
 pub mod tier;

@@ -37,6 +37,8 @@ struct LegFile {
     kernel: Option<String>,
     /// The leg whose absences these are too: the same machine at another tier.
     like: Option<String>,
+    /// The leg whose residuals this one has too.
+    residual_like: Option<String>,
     /// Feature → why this leg has no control for it.
     #[serde(default)]
     absent: BTreeMap<String, String>,
@@ -69,12 +71,19 @@ impl Leg {
         let mut leg = legs
             .remove(&name)
             .with_context(|| format!("`legs.toml` has no leg `{name}`"))?;
+        let other = |like: &str| {
+            legs.get(like)
+                .with_context(|| format!("`legs.toml` has no leg `{like}`"))
+        };
+        if let Some(like) = &leg.residual_like {
+            for (view, list) in &other(like)?.residual {
+                leg.residual.entry(view.clone()).or_default().extend(list.clone());
+            }
+        }
         if let Some(like) = &leg.like {
-            let like = legs
-                .remove(like)
-                .with_context(|| format!("`legs.toml` has no leg `{like}`"))?;
-            leg.kernel = leg.kernel.or(like.kernel);
-            leg.absent.extend(like.absent);
+            let like = other(like)?;
+            leg.kernel = leg.kernel.or(like.kernel.clone());
+            leg.absent.extend(like.absent.clone());
         }
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
         if let Some(kernel) = leg.kernel

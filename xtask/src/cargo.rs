@@ -30,24 +30,30 @@ pub(crate) fn command() -> Command {
 
 /// Builds the agent and returns its path.
 pub(crate) fn agent(features: &[&str]) -> Result<PathBuf> {
-    let mut build = command();
-    build.args(["build", "--package", "guard-agent", "--bin", "guard-agent"]);
-    build.arg("--message-format=json-render-diagnostics");
+    let features = features.join(",");
+    let mut args = vec!["build", "--package", "guard-agent", "--bin", "guard-agent"];
     if !features.is_empty() {
-        build.arg("--features").arg(features.join(","));
+        args.extend(["--features", &features]);
     }
+    built(&args, "guard-agent")
+}
+
+/// Builds with these arguments and returns the path of one program.
+pub(crate) fn built(args: &[&str], program: &str) -> Result<PathBuf> {
+    let mut build = command();
+    build.args(args).arg("--message-format=json-render-diagnostics");
     let done = build.stderr(Stdio::inherit()).output().context("start `cargo`")?;
     ensure!(
         done.status.success(),
-        "build the agent: `cargo` ended with {}",
+        "build `{program}`: `cargo` ended with {}",
         done.status
     );
     String::from_utf8_lossy(&done.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| message["target"]["name"] == "guard-agent")
+        .filter(|message| message["target"]["name"] == program)
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .context("cargo reported no `guard-agent`")
+        .with_context(|| format!("cargo reported no `{program}`"))
 }
 
 /// `cargo metadata` of the workspace whose manifest is `manifest`, with the dependencies it has on `platform`.

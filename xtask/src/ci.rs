@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 
-use crate::{apt, cargo, ebpf, licences, tidy};
+use crate::{apt, cargo, containment, ebpf, licences, mutants, tidy};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -29,6 +29,10 @@ enum Stage {
     Clippy,
     /// The committed eBPF object is what its sources give
     Ebpf,
+    /// The page of attempts names the probes that exist, and what is said to cover a case exists
+    Containment,
+    /// A few lines that protect, taken away, each turn their test red
+    MutantsSample,
     /// Nothing has changed a file of the repository
     Clean,
 }
@@ -69,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .failure
             .as_deref()
             .map_or_else(|| "ok".to_owned(), |why| format!("FAILED: {why}"));
-        println!("{:<10}{:>7.1} s  {why}", row.stage, row.time.as_secs_f64());
+        println!("{:<15}{:>7.1} s  {why}", row.stage, row.time.as_secs_f64());
     }
     let failed = rows.iter().filter(|row| row.failure.is_some()).count();
     println!("{} stages passed, {failed} failed", rows.len() - failed);
@@ -85,6 +89,8 @@ impl Stage {
             Self::Licences => "licences",
             Self::Clippy => "clippy",
             Self::Ebpf => "ebpf",
+            Self::Containment => "containment",
+            Self::MutantsSample => "mutants-sample",
             Self::Clean => "clean",
         }
     }
@@ -109,6 +115,8 @@ impl Stage {
                 Ok(())
             }
             Self::Ebpf => ebpf::check_committed(),
+            Self::Containment => containment::check_committed(),
+            Self::MutantsSample => mutants::sample(),
             Self::Clean => clean(before),
         }
     }

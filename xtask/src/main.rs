@@ -3,14 +3,18 @@
 #![expect(clippy::print_stdout, reason = "what a task finds out is its output")]
 
 mod apt;
+mod bench;
 mod cargo;
 mod ci;
+mod containment;
 mod demo;
 mod ebpf;
 #[path = "../../tests/src/fixtures.rs"]
 #[expect(dead_code, unreachable_pub, reason = "the tests use the rest of it")]
 mod fixtures;
 mod licences;
+mod mutants;
+mod page;
 mod setup;
 mod test;
 mod tidy;
@@ -32,14 +36,20 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    /// What the agent costs, each figure beside its peer
+    Bench(bench::Args),
     /// Everything a change has to keep besides the tests
     Ci(ci::Args),
+    /// The page of every attempt and what refused it, from runs on every leg
+    Containment(containment::Args),
     /// The main job with a real client and real servers, and a hostile one; every claim checked
     Demo,
     /// Rebuild the eBPF object, or prove that the committed one is current
     Ebpf(ebpf::Args),
     /// Licences, sources and reasons of the dependencies
     Licences,
+    /// Take away each line that protects; a named test must turn red
+    Mutants(mutants::Args),
     /// Run every leg of the tests, on this machine and in virtual machines
     Test(test::Args),
     /// Conventions the compiler does not check
@@ -50,11 +60,14 @@ enum Task {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
+        Task::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Ci(args) => ci::run(&args).map(|()| ExitCode::SUCCESS),
+        Task::Containment(args) => containment::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Licences => licences::run().map(|()| ExitCode::SUCCESS),
         Task::Tidy => tidy::run().map(|()| ExitCode::SUCCESS),
         Task::Demo => demo::run().map(|()| ExitCode::SUCCESS),
         Task::Ebpf(args) => ebpf::run(&args).map(|()| ExitCode::SUCCESS),
+        Task::Mutants(args) => mutants::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Test(args) => test::run(&args),
         Task::Vm(args) => vm::main(&args),
     };

@@ -53,7 +53,7 @@ impl Filter {
 
     fn admits_kernel<'a>(&self, record: &'a Value, text: impl Fn(&str) -> &'a str) -> bool {
         text("kind") == Kind::Kernel.name()
-            && one_of(&self.ops, |op| op.0 == text("op"))
+            && one_of(&self.ops, |op| op.fits(text("op")))
             && self
                 .decision
                 .is_none_or(|decision| decision.name() == text("decision"))
@@ -114,9 +114,8 @@ fn one_of<T>(wanted: &[T], is: impl Fn(&T) -> bool) -> bool {
 fn paths(record: &Value) -> impl Iterator<Item = Octets> {
     let arguments = record.get("detail").and_then(Value::as_object);
     let arguments = arguments.into_iter().flat_map(serde_json::Map::values);
-    record
-        .get("path")
-        .into_iter()
+    (["path", "path2"].iter())
+        .filter_map(|name| record.get(*name))
         .chain(arguments)
         .filter(|value| value.is_string() || value.get("b64").is_some())
         .filter_map(|value| Octets::deserialize(value).ok())
@@ -126,6 +125,21 @@ fn paths(record: &Value) -> impl Iterator<Item = Octets> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Op(String);
 
+impl Op {
+    /// What records call by one name whichever way it was done.
+    const GENERAL: [(&str, &[&str]); 2] = [
+        ("open", &["openat", "openat2", "creat"]),
+        ("exec", &["execve", "execveat"]),
+    ];
+
+    fn fits(&self, op: &str) -> bool {
+        self.0 == op
+            || Self::GENERAL
+                .iter()
+                .any(|(general, ways)| *general == op && ways.contains(&self.0.as_str()))
+    }
+}
+
 impl std::str::FromStr for Op {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
@@ -133,7 +147,8 @@ impl std::str::FromStr for Op {
             text.strip_prefix("syscall-")
                 .is_some_and(|number| number.parse::<i32>().is_ok())
         };
-        if names::KNOWN.iter().any(|(_, name)| *name == text) || number(text) {
+        let general = Self::GENERAL.iter().any(|(name, _)| *name == text);
+        if general || names::KNOWN.iter().any(|(_, name)| *name == text) || number(text) {
             return Ok(Self(text.to_owned()));
         }
         let stem = text.trim_end_matches(|end: char| end.is_ascii_digit());
@@ -149,8 +164,8 @@ impl std::str::FromStr for Op {
             format!("; similar are {}", near.join(", "))
         };
         Err(format!(
-            "no such operation: known are the names of the system calls, such as `open`, `openat`, `execve`, \
-             `connect`, `bind`, `sendmsg`, `socket`, `mount` and `ptrace`{near}"
+            "no such operation: known are `open`, `exec` and the names of the system calls, such as `connect`, \
+             `bind`, `sendmsg`, `socket`, `mount` and `ptrace`{near}"
         ))
     }
 }

@@ -48,10 +48,31 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
     }
     let environment = environment::build(&plan, &runtime, &plan.user, std::env::vars_os());
     let (name, state) = (plan.server.clone(), plan.state.clone());
+    let rules = rules(args, &plan);
     let request = plan.into_request(runtime, environment);
     let connection = connect::launch(&state, request)?;
     warn(&name, &connection.launched);
-    gateway::run(connection.channel, &connection.launched, &name, connection.pipes)
+    gateway::run(
+        connection.channel,
+        &connection.launched,
+        &name,
+        connection.pipes,
+        &rules,
+    )
+}
+
+/// Where a rule would be written that allows more, for the message about a server that fails.
+fn rules(args: &RunArgs, plan: &RunPlan) -> gateway::Rules {
+    let shown = |path: &std::path::PathBuf| config::shown(path.display().to_string());
+    gateway::Rules {
+        policy: args.policy.as_ref().map(shown),
+        roots: plan
+            .roots
+            .iter()
+            .map(|root| (root.path.clone(), root.rights))
+            .collect(),
+        audit: args.audit.as_ref().map(shown),
+    }
 }
 
 /// What the roles of one launch use of root's rights, and for what. `CAP_SYS_ADMIN` includes `CAP_BPF`.

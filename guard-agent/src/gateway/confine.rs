@@ -30,7 +30,10 @@ fn step(name: &'static str, work: impl FnOnce() -> io::Result<()>) -> Result<(),
 pub fn confine(id: Option<u32>) -> Result<(), Refusal> {
     if let Some(id) = id {
         step("gateway.bounding-set", process::drop_bounding_set)?;
-        step("gateway.ids", || process::set_ids(id, id, &[]))?;
+        step("gateway.ids", || {
+            process::set_ids(id, id, &[])?;
+            process::clear_capabilities()
+        })?;
     }
     step("gateway.no-new-privileges", process::no_new_privileges)?;
     step("gateway.dumpable", process::not_dumpable)?;

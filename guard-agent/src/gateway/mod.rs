@@ -5,9 +5,11 @@
 
 mod bytes;
 mod confine;
+mod failure;
 mod ladder;
 mod relay;
 mod stderr;
 
 pub use confine::confine;
+pub use failure::Rules;
 pub use relay::run;

@@ -23,7 +23,9 @@ use nix::sys::{
 
 use super::{
     bytes::{last_words, read_some, write_all},
-    confine, ladder, stderr,
+    confine,
+    failure::{Failure, Rules},
+    ladder, stderr,
 };
 use crate::{
     exit::ExitStatus,
@@ -36,6 +38,13 @@ use crate::{
 
 /// One buffer a direction: what a slow reader has not taken stays with its writer.
 const BUFFER: usize = 64 << 10;
+
+/// Lines of the server's stderr that its failure may repeat.
+const LAST_LINES: usize = 20;
+/// How long the end of its stderr may take to come, once it is dead: our own stderr may have a slow reader.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+/// When a server that owes its first answer is spoken of: clients show nothing until they give up.
+const SILENCE: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(60)];
 
 /// What the parts of a session tell its main thread.
 enum Event {
@@ -86,12 +95,20 @@ impl Activity {
     }
 }
 
+/// What is said of a session.
+struct About<'a> {
+    name: &'a str,
+    session: &'a str,
+    rules: &'a Rules,
+}
+
 /// Runs a session to its end. Everything privileged is given up first.
 pub fn run(
     channel: Channel,
     launched: &Launched,
     name: &str,
     pipes: [OwnedFd; 3],
+    rules: &Rules,
 ) -> Result<ExitStatus, Refusal> {
     let failed = |step: &str, error: &dyn std::fmt::Display| {
         Refusal::internal(
@@ -146,11 +163,17 @@ pub fn run(
         let events = events.clone();
         move || read_signals(&signals, &events)
     })?;
+    let log = Arc::new(log);
     spawn("link", {
-        let channel = channel.clone();
-        move || read_link(&channel, &events)
+        let (channel, tail, log) = (channel.clone(), tail.clone(), log.clone());
+        move || read_link(&channel, &events, &tail, &log)
     })?;
 
+    let about = About {
+        name,
+        session: &launched.session,
+        rules,
+    };
     let mut outcome = Session {
         name,
         channel: &channel,
@@ -160,9 +183,9 @@ pub fn run(
     .wait(&inbox);
     // Whatever the server wrote before its end is delivered first.
     deliver(&output, &activity, &inbox, &mut outcome);
-    join_within(log, Duration::from_millis(200));
+    wait_for(&log, LAST_WORDS);
     let tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(conclude(name, &outcome, &tail))
+    Ok(conclude(&about, &outcome, &activity, &tail))
 }
 
 /// Waits until the client has everything, however slowly it reads: the sandbox is dead and recorded, all that waits
@@ -210,13 +233,10 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<thread::Joi
         })
 }
 
-fn join_within(thread: thread::JoinHandle<()>, limit: Duration) {
+fn wait_for(thread: &thread::JoinHandle<()>, limit: Duration) {
     let end = Instant::now() + limit;
     while !thread.is_finished() && Instant::now() < end {
-        thread::sleep(Duration::from_millis(2));
-    }
-    if thread.is_finished() {
-        let _ = thread.join();
+        thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -263,14 +283,25 @@ fn read_signals(signals: &SignalFd, events: &Sender<Event>) {
     }
 }
 
-fn read_link(channel: &Channel, events: &Sender<Event>) {
+fn read_link(
+    channel: &Channel,
+    events: &Sender<Event>,
+    tail: &Mutex<stderr::Tail>,
+    log: &thread::JoinHandle<()>,
+) {
     loop {
         match channel.receive::<FromWarden>() {
+            Ok((FromWarden::Ending, _)) => {
+                wait_for(log, LAST_WORDS);
+                let stderr = tail.lock().unwrap_or_else(PoisonError::into_inner).bytes();
+                // A warden that is gone is seen by the next turn.
+                let _ = channel.send(&ToWarden::LastWords { stderr }, &[]);
+            }
             Ok((FromWarden::Exited(exited), _)) => {
                 let _ = events.send(Event::Exited(exited));
                 return;
             }
-            Ok((FromWarden::Quarantined(why), _)) => {
+            Ok((FromWarden::Quarantined { why }, _)) => {
                 let _ = events.send(Event::Quarantined(why));
             }
             Ok(_) => {}
@@ -286,6 +317,8 @@ fn read_link(channel: &Channel, events: &Sender<Event>) {
 #[derive(Debug, Default)]
 struct Outcome {
     exited: Option<Exited>,
+    /// From the launch to the word of its end.
+    lived: Duration,
     /// Whether the client (or a signal to us) ended it.
     asked: bool,
     client_gone: bool,
@@ -319,15 +352,23 @@ impl Session<'_> {
         let mut outcome = Outcome::default();
         let mut rung = Rung::Running;
         let mut asked_at = self.activity.start;
+        let mut silence = SILENCE.iter();
+        let mut speak = silence.next();
         loop {
-            let event = if rung == Rung::Running {
-                inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
-            } else {
-                inbox.recv_timeout(Duration::from_millis(10))
+            let patience = match speak {
+                _ if rung != Rung::Running => Duration::from_millis(10),
+                Some(at) => at.saturating_sub(self.activity.start.elapsed()),
+                None => Duration::MAX,
             };
+            let event = inbox.recv_timeout(patience);
+            if rung == Rung::Running && matches!(event, Err(RecvTimeoutError::Timeout)) {
+                self.note_silence();
+                speak = silence.next();
+            }
             match event {
                 Ok(Event::Exited(exited)) => {
                     outcome.exited = Some(exited);
+                    outcome.lived = self.activity.start.elapsed();
                     return outcome;
                 }
                 Ok(Event::WardenGone) | Err(RecvTimeoutError::Disconnected) => return outcome,
@@ -352,6 +393,18 @@ impl Session<'_> {
                 rung = self.climb(rung, asked_at, &outcome);
                 outcome.ended = rung >= Rung::Terminated;
             }
+        }
+    }
+
+    /// A start that takes long is told, as long as somebody waits for it.
+    fn note_silence(&self) {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        if load(&self.activity.to_server) > 0 && load(&self.activity.server) == 0 {
+            let seconds = self.activity.start.elapsed().as_secs();
+            last_words(&format!(
+                "[{}] has not answered its client yet, after {seconds} s\n",
+                self.name
+            ));
         }
     }
 
@@ -398,10 +451,11 @@ fn quarantined(name: &str, why: &str) -> String {
 }
 
 /// The last words on stderr, and the exit status.
-fn conclude(name: &str, outcome: &Outcome, tail: &stderr::Tail) -> ExitStatus {
+fn conclude(about: &About<'_>, outcome: &Outcome, activity: &Activity, tail: &stderr::Tail) -> ExitStatus {
+    let server = about.name;
     let Some(exited) = &outcome.exited else {
         last_words(&format!(
-            "error: lost the warden\n  why: it ended while `{name}` was running; the server was killed\n  fix: start the session again; the audit has a `gap` for what could not be known\n"
+            "error: lost the warden\n  why: it ended while `{server}` was running; the server was killed\n  fix: start the session again; the audit has a `gap` for what could not be known\n"
         ));
         return ExitStatus::Internal;
     };
@@ -413,23 +467,15 @@ fn conclude(name: &str, outcome: &Outcome, tail: &stderr::Tail) -> ExitStatus {
     if wanted || (exited.reason == "exited" && exited.code == Some(0)) {
         return ExitStatus::Ok;
     }
-    let how = match (exited.code, exited.signal) {
-        (Some(code), _) => format!("it exited with status {code}"),
-        (None, Some(signal)) => {
-            let signal =
-                Signal::try_from(signal).map_or_else(|_| signal.to_string(), |signal| signal.to_string());
-            format!("it ended by {signal} ({})", exited.reason)
-        }
-        (None, None) => format!("it ended ({})", exited.reason),
+    let failure = Failure {
+        server,
+        session: about.session,
+        exited,
+        answered: activity.to_client.load(Ordering::Relaxed) > 0,
+        lived: outcome.lived,
+        rules: about.rules,
+        tail: tail.lines(LAST_LINES),
     };
-    let lines = tail.lines(5);
-    let said = if lines.is_empty() {
-        String::new()
-    } else {
-        format!("; its last words: {}", lines.join(" | "))
-    };
-    last_words(&format!(
-        "error: the server `{name}` ended\n  why: {how}{said}\n  fix: see the session's records: `guard-agent audit tail`\n"
-    ));
+    last_words(&failure.text());
     ExitStatus::Failed
 }

@@ -5,12 +5,10 @@ use std::{
     io::{self, Read, Write as _},
 };
 
-use crate::config;
+use crate::{config, link::message::STDERR_TAIL as TAIL, octets::Octets};
 
 /// Bytes of a line that is passed on at once; a longer one comes in pieces.
 const LINE: usize = 8 << 10;
-/// Bytes kept for the message of a server that failed.
-const TAIL: usize = 4 << 10;
 
 /// The last bytes a server said.
 #[derive(Debug, Default)]
@@ -21,6 +19,14 @@ impl Tail {
         self.0.extend(bytes);
         let excess = self.0.len().saturating_sub(TAIL);
         self.0.drain(..excess);
+    }
+
+    /// As they are, but without a character that was cut at the start.
+    pub(super) fn bytes(&self) -> Octets {
+        let cut = self.0.len() == TAIL;
+        let rest = |byte: &&u8| cut && **byte & 0xc0 == 0x80;
+        let skip = self.0.iter().take(3).take_while(rest).count();
+        Octets(self.0.iter().skip(skip).copied().collect())
     }
 
     /// The last lines, made harmless for a terminal.

@@ -83,18 +83,7 @@ pub(super) fn apply(
         Ground::Machine => process::set_ids(setup.ids.uid, setup.ids.gid, &setup.ids.groups),
         Ground::UserNamespace | Ground::Bare => keeps_ids(&setup),
     })?;
-    step("init.capabilities", "", || {
-        use caps::{CapSet, clear};
-        for set in [
-            CapSet::Ambient,
-            CapSet::Effective,
-            CapSet::Permitted,
-            CapSet::Inheritable,
-        ] {
-            clear(None, set).map_err(io::Error::other)?;
-        }
-        Ok(())
-    })?;
+    step("init.capabilities", "", process::clear_capabilities)?;
     step("init.no-new-privileges", "", process::no_new_privileges)?;
     step("init.dumpable", "", process::not_dumpable)?;
     // After the uid change, which clears it. A parent that died before is seen by the closed channel.
@@ -198,9 +187,7 @@ pub(crate) fn filter_options(
         inet_sockets,
         unix_sockets,
         memfd_noexec_sysctl,
-        private_ipc: namespaces,
-        own_processes: namespaces,
-        read_only_outside: namespaces,
+        namespaces,
         truncation_judged: namespaces || landlock >= 3,
     }
 }

@@ -3,7 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    config::rights::Rights, link::message::View, octets::Octets, runtime::Link, sys::mount::Attributes,
+    config::rights::Rights,
+    link::message::View,
+    octets::Octets,
+    runtime::{Culprit, Link},
+    sys::mount::Attributes,
 };
 
 /// What stands around a sandbox besides Landlock and seccomp.
@@ -109,9 +113,7 @@ pub enum FromInit {
     },
     Started,
     /// The program could not be executed.
-    NotExecuted {
-        errno: i32,
-    },
+    NotExecuted(Culprit),
     Exited {
         code: Option<i32>,
         signal: Option<i32>,

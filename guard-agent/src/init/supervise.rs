@@ -29,6 +29,7 @@ use crate::{
     fault,
     link::channel::{Channel, ChannelError},
     octets::Octets,
+    runtime::Culprit,
     sys::{
         clone::{Forked, fork},
         exec, process, signals,
@@ -60,7 +61,10 @@ fn watch(channel: &Channel, setup: &Setup, pipes: Pipes, brood: Brood) -> Result
         Started::Unprepared(error) => return Err(StepError::new("init.exec", "", error)),
         Started::NotExecuted(errno) => {
             channel
-                .send(&FromInit::NotExecuted { errno }, &[])
+                .send(
+                    &FromInit::NotExecuted(Culprit::find(setup.program.as_path(), errno)),
+                    &[],
+                )
                 .map_err(|error| failed(crate::refusal::chain(&error)))?;
             return Ok(());
         }

@@ -138,6 +138,10 @@ pub enum ToWarden {
     Terminate,
     /// End the sandbox now.
     Kill,
+    /// The answer to `Ending`: the end of what the server wrote to stderr. Recorded as what it is, a claim.
+    LastWords {
+        stderr: Octets,
+    },
 }
 
 /// Warden → gateway.
@@ -153,8 +157,13 @@ pub enum FromWarden {
     Refused(Refusal),
     /// The child runs. With it come three descriptors: its stdin (write), stdout and stderr (read).
     Launched(Launched),
-    /// The sandbox is frozen: nothing in it runs any more until it is killed. Why, in words for the operator.
-    Quarantined(String),
+    /// The sandbox is dead; its end is about to be recorded.
+    Ending,
+    /// The sandbox is frozen: nothing in it runs any more until it is killed.
+    Quarantined {
+        /// In words for the operator.
+        why: String,
+    },
     Exited(Exited),
 }
 
@@ -181,4 +190,59 @@ pub struct Exited {
     pub code: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
+    /// Of a server that failed: the last paths it was refused, the latest at the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<RefusedPath>,
+}
+
+/// Bytes of a server's stderr that are kept for its end.
+pub const STDERR_TAIL: usize = 4 << 10;
+
+/// A path that a server was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedPath {
+    pub path: Octets,
+    /// As records name it.
+    pub op: String,
+    pub errno: Option<String>,
+    /// What it would have needed.
+    pub rights: Rights,
+    /// What of it is there outside of the sandbox: the object itself, its links followed, or, when it is to be made,
+    /// the ancestor it would lie in. `None`: not known.
+    pub exists: Option<Octets>,
+    /// It is not there; `exists` is an ancestor.
+    pub absent: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the form of the messages cannot express is found here and not in a session.
+    #[test]
+    fn the_end_of_a_session_survives_the_link() {
+        let refused = RefusedPath {
+            path: Octets(b"/srv/\xff".to_vec()),
+            op: "open".into(),
+            errno: Some("ENOENT".into()),
+            rights: Rights::RW,
+            exists: Some("/srv".into()),
+            absent: true,
+        };
+        let exited = FromWarden::Exited(Exited {
+            reason: "exited".into(),
+            code: Some(1),
+            signal: None,
+            refused: vec![refused],
+        });
+        for message in [FromWarden::Ending, exited] {
+            let text = serde_json::to_string(&message).unwrap();
+            assert_eq!(serde_json::from_str::<FromWarden>(&text).unwrap(), message);
+        }
+        let words = ToWarden::LastWords {
+            stderr: Octets(b"a\xff".to_vec()),
+        };
+        let text = serde_json::to_string(&words).unwrap();
+        assert_eq!(serde_json::from_str::<ToWarden>(&text).unwrap(), words);
+    }
 }

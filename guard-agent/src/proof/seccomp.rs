@@ -103,7 +103,7 @@ fn findings(options: &Options, without: &Answers, behind: &Answers, ops: &BTreeS
         ),
     ];
     // Elsewhere mounts hold it, and the filter lets it pass.
-    if !options.read_only_outside {
+    if !options.namespaces {
         let mode = tried(
             Attempt::new("change a file's mode", refused),
             "fchmod",

@@ -11,6 +11,7 @@ use crate::{config::rights::Rights, octets::Octets, refusal::Refusal};
 
 mod collect;
 mod context;
+mod culprit;
 mod elf;
 mod extensions;
 mod libraries;
@@ -22,11 +23,14 @@ mod project;
 mod pyenv;
 mod python;
 mod resolve;
+mod runners;
 mod script;
 mod walk;
 
 #[cfg(test)]
 mod tests;
+
+pub use culprit::Culprit;
 
 /// `--runtime`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]

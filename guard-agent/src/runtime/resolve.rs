@@ -187,6 +187,8 @@ fn system_data(collect: &mut Collector) {
         collect.optional_file(Path::new(file), "data of the system");
     }
     collect.optional_data_tree(Path::new("/usr/share/zoneinfo"), "time zones of the system");
+    // Without `C.UTF-8` a program falls back to ASCII.
+    collect.optional_data_tree(Path::new("/usr/lib/locale"), "locales of the system");
 }
 
 /// A root that is one program, to be started by the server: with its loader and libraries, or the right to

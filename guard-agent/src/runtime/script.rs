@@ -15,7 +15,7 @@ use super::{
     context::{Context, name_of},
     elf::{self, BadElf, Elf},
     lookup::{self, Executable},
-    pyenv,
+    pyenv, runners,
     walk::show,
 };
 use crate::refusal::Refusal;
@@ -55,7 +55,9 @@ pub(super) fn unwrap(context: &Context<'_>, collect: &mut Collector) -> Result<I
             "put it after `--`",
         ));
     };
-    let mut executable = pyenv::see_through(context, lookup::command(context, &name)?, collect)?;
+    let executable = pyenv::see_through(context, lookup::command(context, &name)?, collect)?;
+    let (mut executable, words) = runners::see_through(context, executable, argv, collect)?;
+    argv = words;
     let mut script = None;
     for _ in 0..=MAX_DEPTH {
         let path = &executable.found.real;

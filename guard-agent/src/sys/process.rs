@@ -128,6 +128,21 @@ pub fn drop_bounding_set() -> io::Result<()> {
     Ok(())
 }
 
+/// Empties every set but the bounding set. The inheritable one survives a change of ids: some service managers and
+/// containers leave one to what they start.
+pub fn clear_capabilities() -> io::Result<()> {
+    use caps::{CapSet, clear};
+    for set in [
+        CapSet::Ambient,
+        CapSet::Effective,
+        CapSet::Permitted,
+        CapSet::Inheritable,
+    ] {
+        clear(None, set).map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
 /// Exclusive lock on an open file; `false` when another open file description holds it.
 pub fn try_lock(file: impl AsFd) -> io::Result<bool> {
     // SAFETY: a borrowed descriptor and an integer.

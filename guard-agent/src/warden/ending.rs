@@ -2,15 +2,25 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use super::{cgroup::Counters, trails::write};
+use super::{
+    cgroup::Counters,
+    trails::{write, write_all},
+};
 use crate::{
     audit::{AuditHandle, Body, Exit, Gap, GapKind, Number, ResourceUse},
     fault,
+    link::{
+        asynchronous::AsyncLink,
+        message::{FromWarden, STDERR_TAIL, ToWarden},
+    },
+    octets::Octets,
     refusal::chain,
 };
 
+/// How long the gateway may take to say what the server wrote last.
+const LAST_WORDS: Duration = Duration::from_millis(400);
 /// Before the second try to write an exit.
 const RETRY: Duration = Duration::from_millis(150);
 
@@ -24,23 +34,26 @@ pub(super) enum Told {
 /// Writes the last records of a session. `lost` were not written before; what cannot be written is counted.
 pub(super) async fn record_end(trail: &AuditHandle, records: Vec<Body>, session: &str, lost: u64) -> Told {
     record_lost(trail, session, lost).await;
-    let (mut told, mut lost) = (Told::ExitOwed, 0);
-    for record in records {
-        let is_exit = matches!(record, Body::Exit(_));
+    let mut lost = 0;
+    let (exit, others): (Vec<_>, Vec<_>) = records
+        .into_iter()
+        .partition(|record| matches!(record, Body::Exit(_)));
+    if let Err((error, count)) = write_all(trail, others).await {
+        lost += count;
+        tracing::error!(session, error = %chain(&error), "cannot write a record");
+    }
+    let mut told = Told::ExitOwed;
+    for record in exit {
         let mut written = append(trail, record.clone()).await;
-        if written.is_err() && is_exit {
+        if written.is_err() {
             // A trail whose disk was busy or full a moment ago tries again by itself; so does the exit.
             sleep(RETRY).await;
             lost += 1;
             written = append(trail, record).await;
         }
         match written {
-            Ok(()) if is_exit => told = Told::Everything,
-            Ok(()) => {}
-            Err(error) => {
-                lost += u64::from(!is_exit);
-                tracing::error!(session, error, "cannot write a record");
-            }
+            Ok(()) => told = Told::Everything,
+            Err(error) => tracing::error!(session, error, "cannot write a record"),
         }
     }
     record_lost(trail, session, lost).await;
@@ -78,6 +91,11 @@ pub(super) struct End {
 }
 
 impl End {
+    /// Whether the server ended by itself, and not well.
+    pub(super) fn failed(&self) -> bool {
+        self.cause.is_none() && (self.reason != "exited" || self.code != Some(0))
+    }
+
     pub(super) fn not_started(error: &dyn std::error::Error) -> Self {
         Self {
             reason: "not-started",
@@ -114,6 +132,26 @@ impl End {
             cause: self.cause.clone(),
         }))
     }
+}
+
+/// Asks the gateway for the end of the server's stderr, which it alone has read. The sandbox is dead. A gateway that
+/// does not answer soon, or is gone, costs the record this field.
+pub(super) async fn last_words(link: &mut AsyncLink) -> Option<Octets> {
+    let asked = async {
+        link.send(&FromWarden::Ending, &[]).await.ok()?;
+        loop {
+            match link.receive::<ToWarden>().await.ok()?.0 {
+                ToWarden::LastWords { stderr } => return Some(stderr),
+                // Sent before it knew: the server has ended.
+                ToWarden::Terminate | ToWarden::Kill => {}
+                _ => return None,
+            }
+        }
+    };
+    let Octets(mut words) = timeout(LAST_WORDS, asked).await.ok()??;
+    // Its word is not trusted, also not in length.
+    words.drain(..words.len().saturating_sub(STDERR_TAIL));
+    (!words.is_empty()).then_some(Octets(words))
 }
 
 pub(super) fn out_of_memory(counters: &Counters) -> bool {

@@ -9,6 +9,7 @@ pub mod launch;
 mod launcher;
 pub mod reaper;
 pub mod registry;
+mod refused;
 mod running;
 mod scratch;
 mod serve;

@@ -16,6 +16,7 @@ use super::{
     events::Admission,
     hold::Sandbox,
     launch::{Parked, report, step_failed},
+    refused::Refused,
     serve::Warden,
     session::dynamic_uid,
     trails::write_all,
@@ -30,7 +31,9 @@ use crate::{
         channel::ChannelError,
         message::{Exited, FromWarden, LaunchRequest, Launched, OverBudget, ToWarden},
     },
+    octets::Octets,
     refusal::{Refusal, chain},
+    runtime::Culprit,
     sys,
 };
 
@@ -66,6 +69,10 @@ pub(super) struct Running {
     quarantined: Option<Instant>,
     /// Records that could not be written.
     unwritten: u64,
+    refused: Refused,
+    dead: bool,
+    /// What the gateway says was the end of the server's stderr.
+    pub(super) last_words: Option<Octets>,
     /// Our ends of the child's pipes until the gateway has them.
     pub(super) pipes: Option<[OwnedFd; 3]>,
     /// What the operator is told at the launch.
@@ -105,6 +112,9 @@ impl Running {
             pidfd,
             init,
             notifications,
+            refused: Refused::default(),
+            dead: false,
+            last_words: None,
             notes,
             pipes: Some(parked.pipes),
         })
@@ -124,7 +134,7 @@ impl Running {
             .map_err(|error| failed(&error))?;
         match answer.0 {
             FromInit::Started => Ok(()),
-            FromInit::NotExecuted { errno } => Err(not_executed(&self.server, errno)),
+            FromInit::NotExecuted(culprit) => Err(not_executed(&self.server, &culprit)),
             FromInit::Failed { step, error } => Err(step_failed(&step, error)),
             other => Err(step_failed(
                 "launch.release",
@@ -230,6 +240,7 @@ impl Running {
     }
 
     async fn write(&mut self, trail: &AuditHandle, records: Vec<Body>) -> Result<(), End> {
+        records.iter().for_each(|record| self.refused.note(record));
         write_all(trail, records).await.map_err(|(error, count)| {
             // What cannot be recorded is not allowed to go on.
             tracing::error!(session = self.session, error = %chain(&error), "cannot write a record");
@@ -264,8 +275,11 @@ impl Running {
             self.write(trail, vec![Body::Gap(gap)]).await?;
         }
         let why = "what it was refused exceeds the budget of its records, and its policy says `over_budget = \"quarantine\"`";
-        // A gateway that is gone is seen by the loop.
-        let _ = link.send(&FromWarden::Quarantined(why.to_owned()), &[]).await;
+        let message = FromWarden::Quarantined { why: why.to_owned() };
+        if let Err(error) = link.send(&message, &[]).await {
+            // A gateway that is gone is seen by the loop.
+            tracing::warn!(session = self.session, error = %chain(&error), "cannot tell of the quarantine");
+        }
         Ok(())
     }
 
@@ -282,18 +296,29 @@ impl Running {
         if let Err(error) = self.remove().await {
             tracing::error!(session = self.session, %error, "cannot remove the cgroup");
         }
-        records.push(end.record(
+        records.iter().for_each(|record| self.refused.note(record));
+        let mut exit = end.record(
             &self.session,
             &self.server,
             self.started.elapsed(),
             Some(resource_use(&counters)),
-        ));
+        );
+        if let Body::Exit(exit) = &mut exit {
+            exit.stderr_tail = self.last_words.take();
+        }
+        records.push(exit);
         let told = record_end(trail, records, &self.session, self.unwritten).await;
+        let refused = if end.failed() {
+            self.refused.told().await
+        } else {
+            Vec::new()
+        };
         (
             Exited {
                 reason: end.reason.to_owned(),
                 code: end.code,
                 signal: end.signal,
+                refused,
             },
             told,
         )
@@ -301,6 +326,10 @@ impl Running {
 
     /// Kills the sandbox and waits until its last task is gone.
     pub(super) async fn die(&mut self) {
+        // Once: what has its pid after that is none of ours to wait for.
+        if std::mem::replace(&mut self.dead, true) {
+            return;
+        }
         if let Err(error) = self.cgroup.kill() {
             tracing::error!(session = self.session, %error, "cgroup.kill failed; killing init alone");
             let _ = sys::process::pidfd_kill(self.pidfd.get_ref(), libc::SIGKILL);
@@ -342,12 +371,11 @@ impl Parked {
     }
 }
 
-pub(super) fn not_executed(server: &str, errno: i32) -> Refusal {
-    let error = io::Error::from_raw_os_error(errno);
+fn not_executed(server: &str, culprit: &Culprit) -> Refusal {
     Refusal::usage(
         format!("cannot execute the command of `{server}` in its sandbox"),
-        error.to_string(),
-        "check that its interpreter and libraries are among the roots, or choose another `--runtime`",
+        culprit.why(),
+        culprit.hint(),
     )
 }
 
@@ -366,11 +394,11 @@ async fn notifications(
         {
             let errno = answer(&notification);
             // Before its call ends: its end would be reported as well.
-            warden.answered(&notification, errno);
+            warden.ring.answered(&notification, errno);
             // While it waits it can be looked at.
             admission.desk().notification(&notification);
             if !listener.get_ref().deny(notification.id, errno)? {
-                warden.unanswered(notification.tid);
+                warden.ring.unanswered(&notification);
             }
             count += 1;
         }

@@ -1,8 +1,7 @@
 //! The warden's event loop: connections in, kernel events in, one task a session, leave when idle.
 
 use std::{
-    cell::{Cell, RefCell},
-    collections::HashMap,
+    cell::Cell,
     io::{self, Write as _},
     os::fd::{AsFd as _, AsRawFd as _, OwnedFd},
     path::PathBuf,
@@ -20,12 +19,9 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 
-use guard_common::abi::SLOT_UNKNOWN;
-
 use super::{
-    events::Desk,
+    events::Ring,
     hold::Parent,
-    kernel::{Event, Events, Programs},
     launch::{Context, report::KernelFacts},
     launcher::Launcher,
     session, start, state,
@@ -33,7 +29,6 @@ use super::{
 };
 use crate::{
     audit::{Body, Gap, GapKind},
-    confine::notify::Notification,
     exit::ExitStatus,
     fault,
     link::{
@@ -64,13 +59,7 @@ pub(super) struct Warden {
     pub(super) facts: KernelFacts,
     pub(super) launcher: Launcher,
     pub(super) trails: Trails,
-    routes: RefCell<HashMap<u64, Rc<Desk>>>,
-    /// Events of no live sandbox.
-    strays: Cell<u64>,
-    /// None without privilege.
-    programs: Option<RefCell<Programs>>,
-    events: Option<RefCell<Events>>,
-    lost_reported: Cell<u64>,
+    pub(super) ring: Ring,
     pub(super) stop: watch::Receiver<Option<&'static str>>,
     busy: Cell<usize>,
     idle: Notify,
@@ -181,32 +170,27 @@ fn silence_stdout() {
 async fn run(args: &Args, started: start::Started) -> io::Result<()> {
     let start::Started {
         context,
-        mut programs,
+        programs,
         reaper,
         listener,
         facts,
         lock,
     } = started;
     let (stop, stopped) = watch::channel(None);
-    let (mut events, mut ring) = (None, None);
-    if let Some(programs) = &mut programs {
-        events = Some(
-            programs
-                .take_events()
-                .ok_or_else(|| io::Error::other("the ring is taken"))?,
-        );
-        ring = Some(sys::ready::watch(programs.ring_fd()?, Interest::READABLE)?);
+    let (mut ring, mut watched) = (Ring::default(), None);
+    if let Some(mut programs) = programs {
+        let events = programs
+            .take_events()
+            .ok_or_else(|| io::Error::other("the ring is taken"))?;
+        watched = Some(sys::ready::watch(programs.ring_fd()?, Interest::READABLE)?);
+        ring = Ring::new(programs, events);
     }
     let warden = Rc::new(Warden {
         launcher: Launcher::start(context.clone())?,
         context,
         facts,
         trails: Trails::default(),
-        routes: RefCell::default(),
-        strays: Cell::new(0),
-        programs: programs.map(RefCell::new),
-        events: events.map(RefCell::new),
-        lost_reported: Cell::new(0),
+        ring,
         stop: stopped,
         busy: Cell::new(0),
         idle: Notify::new(),
@@ -231,7 +215,7 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
                     Err(error) => tracing::warn!(%error, "cannot accept a connection"),
                 }
             }
-            ready = readable(ring.as_ref()) => {
+            ready = readable(watched.as_ref()) => {
                 let mut ready = ready?;
                 if warden.drain_events().await {
                     // As fast as it is read it is filled: others go first.
@@ -376,122 +360,16 @@ fn other_build(version: u32, build: &str) -> FromWarden {
     ))
 }
 
-/// What became of the events of one sandbox that were not delivered.
-pub(super) struct LostEvents {
-    pub(super) denied: u64,
-    pub(super) allowed: u64,
-    pub(super) unread: u64,
-}
-
 impl Warden {
-    /// Events of a sandbox go to this desk from now on.
-    pub(super) fn route(&self, cgroup: u64, desk: Rc<Desk>) {
-        self.routes.borrow_mut().insert(cgroup, desk);
-    }
-
-    pub(super) fn unroute(&self, cgroup: u64) {
-        self.routes.borrow_mut().remove(&cgroup);
-    }
-
-    /// Another sandbox is observed; while none is, the host pays nothing.
-    pub(super) fn observe_start(&self) -> Result<(), String> {
-        if let Some(why) = self.facts.proofs.observation.why() {
-            return Err(why.why.clone());
-        }
-        let Some(programs) = &self.programs else {
-            return Err("there are no eBPF programs".to_owned());
-        };
-        let mut programs = programs.borrow_mut();
-        programs.observation()?;
-        programs.observe_start().map_err(|error| chain(&error))
-    }
-
-    pub(super) fn observe_stop(&self) {
-        if let Some(programs) = &self.programs {
-            programs.borrow_mut().observe_stop();
-        }
-    }
-
-    /// Counters of its own for a sandbox, where there are programs that count.
-    pub(super) fn open_slot(&self, cgroup: u64, observe: bool) -> Result<Option<u32>, String> {
-        let Some(programs) = &self.programs else {
-            return Ok(None);
-        };
-        let opened = programs.borrow().open_slot(cgroup, observe);
-        opened.map(Some).map_err(|error| chain(&error))
-    }
-
-    pub(super) fn close_slot(&self, cgroup: u64, slot: u32) {
-        let Some(programs) = &self.programs else { return };
-        if let Err(error) = programs.borrow().close_slot(cgroup, slot) {
-            tracing::error!(cgroup, slot, error = %chain(&error), "cannot close the slot of a sandbox");
-        }
-    }
-
-    /// A notification is about to be answered: the call's end is not reported again.
-    pub(super) fn answered(&self, notification: &Notification, errno: i32) {
-        let Some(programs) = &self.programs else { return };
-        let Ok(nr) = u32::try_from(notification.nr) else {
-            return;
-        };
-        if let Err(error) = programs.borrow().answered(notification.tid, nr, errno) {
-            tracing::error!(error = %chain(&error), "an answered call may be recorded twice");
-        }
-    }
-
-    /// The answer did not reach it.
-    pub(super) fn unanswered(&self, tid: u32) {
-        if let Some(programs) = &self.programs {
-            programs.borrow().unanswered(tid);
-        }
-    }
-
-    /// What was lost of a sandbox's events. Until its last task is gone and the ring was read, `unread` is what is on
-    /// its way.
-    pub(super) fn lost(&self, slot: u32) -> Option<LostEvents> {
-        let programs = self.programs.as_ref()?.borrow();
-        let counters = programs.slot_counters(slot).ok()?;
-        let consumed = programs.consumed(slot).ok()?;
-        Some(LostEvents {
-            denied: counters.lost,
-            allowed: counters.allowed_lost,
-            unread: (counters.reserved + counters.allowed_reserved)
-                .saturating_sub(consumed.records + consumed.allowed_records),
-        })
-    }
-
     /// Takes out of the ring what it held when this began, and says what it had no room for and belongs to no
     /// sandbox. `true`: there is more by now. It ends even when sandboxes fill the ring as fast as it is emptied.
     pub(super) async fn drain_events(&self) -> bool {
-        let more = self.take_events();
-        let lost = self.lost(SLOT_UNKNOWN).map_or(0, |lost| lost.denied);
-        let news = lost.saturating_sub(self.lost_reported.get());
-        if news > 0 {
-            self.lost_reported.set(lost);
-            self.trails
-                .broadcast(&Body::Gap(Gap::counted(None, GapKind::RingFull, news)))
-                .await;
+        let more = self.ring.drain();
+        let lost = self.ring.stray_losses();
+        if lost > 0 {
+            let gap = Gap::counted(None, GapKind::RingFull, lost);
+            self.trails.broadcast(&Body::Gap(gap)).await;
         }
         more
-    }
-
-    fn take_events(&self) -> bool {
-        let routes = self.routes.borrow();
-        let Some(events) = &self.events else {
-            return false;
-        };
-        let mut events = events.borrow_mut();
-        let mut deliver = |event: Event| match routes.get(&event.cgroup_id()) {
-            Some(desk) => desk.event(event),
-            None => {
-                let strays = self.strays.get() + 1;
-                self.strays.set(strays);
-                // A socket that left its sandbox could be used as often as one likes.
-                if strays.is_power_of_two() {
-                    tracing::warn!(strays, ?event, "an event of no live sandbox");
-                }
-            }
-        };
-        events.drain(&mut deliver).more
     }
 }

@@ -4,7 +4,7 @@
 use std::{rc::Rc, time::Duration};
 
 use super::{
-    ending::{End, Told, record_end, record_gateway_death},
+    ending::{End, Told, last_words, record_end, record_gateway_death},
     events::Admission,
     launch::{Job, Parked, report, step_failed},
     registry,
@@ -221,6 +221,12 @@ async fn live(
             }
         },
     };
+    if handed {
+        // Its stderr ends with its last task.
+        running.die().await;
+        let words = last_words(link).await;
+        running.last_words = words.filter(|_| end.code != Some(0));
+    }
     let (exited, told) = running.finish(trail, end).await;
     let result = match started {
         Ok(()) if handed => Ok(exited),

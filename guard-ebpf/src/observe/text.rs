@@ -57,14 +57,16 @@ pub(super) unsafe fn kernel<const SIZE: usize>(into: *mut u8, from: u64) -> Copi
 
 #[inline(always)]
 fn short(copied: i64) -> Copied {
-    if copied < 1 {
+    if copied < 0 {
         return Copied {
             length: 0,
             flags: PATH_GIVEN | PATH_UNREADABLE,
         };
     }
+    // The zero is counted, but not that of an empty text before Linux 6.13.
+    let length = if copied == 0 { 0 } else { copied - 1 };
     Copied {
-        length: (copied - 1) as u16,
+        length: length as u16,
         flags: PATH_GIVEN,
     }
 }

@@ -51,7 +51,8 @@ fn pretend(path: &Path, build: &str, link: u32) -> Result<JoinHandle<Result<Opti
             theirs == VERSION && named == BUILD,
             "the client is {named} {theirs}"
         );
-        channel.send(&FromWarden::Welcome { link, build }, &[])?;
+        let files = (0, 0);
+        channel.send(&FromWarden::Welcome { link, build, files }, &[])?;
         Ok(channel.receive_within(LIMIT).ok().map(|(message, _)| message))
     }))
 }

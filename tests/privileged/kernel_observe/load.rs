@@ -57,7 +57,7 @@ fn without_the_observers_the_network_programs_are_in_force() {
 /// Not a promise but a figure; the bound only catches a program that does work for strangers.
 #[test]
 fn what_it_costs_a_task_that_is_not_observed() {
-    const CALLS: u32 = 200_000;
+    const CALLS: u32 = 2000;
     let arena = Arena::make("cost");
     let (mut programs, _events) = arena.load();
     let (_, _, mut inside) = arena.watched("sandbox", &programs);

@@ -18,17 +18,23 @@ fn a_server_that_fails() -> Result<()> {
             done.stderr
         );
         ensure!(
-            done.stderr.contains("error: the server `puppet` ended\n"),
+            done.stderr.contains(
+                "error: the server `puppet` ended during its start\n  why: it exited with status 3 after "
+            ),
             "{}",
             done.stderr
         );
         ensure!(
             done.stderr
-                .contains("  why: it exited with status 3; its last words: cannot find its database\n"),
+                .ends_with("\n  its last words:\n    cannot find its database\n"),
             "{}",
             done.stderr
         );
         let exit = exit_record(stage)?;
+        ensure!(
+            exit.field("stderr_tail").context("stderr_tail")? == "cannot find its database\n",
+            "{exit:?}"
+        );
         ensure!(
             exit.field("reason").context("reason")? == "exited" && exit.field("code").context("code")? == 3,
             "{exit:?}"
@@ -53,7 +59,8 @@ fn a_server_that_fails_without_input() -> Result<()> {
         let done = stage.finish(&mut stage.puppet(["complain=no configuration", "exit=3"]), b"")?;
         ended(&done, 1)?;
         ensure!(
-            done.stderr.contains("status 3; its last words: no configuration"),
+            done.stderr.contains("exited with status 3 ")
+                && done.stderr.ends_with("its last words:\n    no configuration\n"),
             "{}",
             done.stderr
         );

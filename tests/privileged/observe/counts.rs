@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, VIEWS, act};
+use guard_tests::acting::{Stage, VIEWS, act};
 
 /// A number that is another one each time.
 fn random(below: u64) -> Result<u64> {

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::MetadataExt as _};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, VIEWS, act};
+use guard_tests::acting::{Stage, VIEWS, act};
 
 /// errno, layer, reason.
 type Refused = (&'static str, &'static str, &'static str);

@@ -3,4 +3,3 @@
 mod counts;
 mod kinds;
 mod silence;
-mod stage;

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, VIEWS, act};
+use guard_tests::acting::{Stage, VIEWS, act};
 
 #[test]
 fn what_is_missing_inside_is_no_attempt() -> Result<()> {
@@ -49,6 +49,29 @@ fn programs_outside_are_not_observed() -> Result<()> {
     ensure!(told.about("open", &text).is_empty(), "{:?}", told.kernel);
     let here = u64::from(std::process::id());
     ensure!(told.kernel.iter().all(|record| record["pid"] != here));
+    Ok(())
+}
+
+/// The kernel's process numbers are those of the machine.
+#[test]
+fn a_pid_namespace_of_our_own_is_not_observed_and_that_is_said() -> Result<()> {
+    let mut stage = Stage::new("private")?;
+    let agent = stage
+        .agent()
+        .around(["unshare", "--pid", "--fork", "--mount-proc"]);
+    stage.start(&agent)?;
+    ensure!(stage.act(&act("open", stage.at("outside/secret")))? == "ENOENT");
+    ensure!(stage.act(&json!({"act": "ptrace", "number": 1}))? == "EPERM");
+    let told = stage.told()?;
+    let ops: Vec<_> = told.kernel.iter().map(|record| &record["op"]).collect();
+    ensure!(ops == ["ptrace"], "{ops:?}");
+    let missing = told
+        .launch
+        .field("observation_missing")
+        .map(Value::to_string)
+        .unwrap_or_default();
+    ensure!(missing.contains("pid namespace"), "{missing}");
+    ensure!(told.stderr.contains("not observed: "), "{}", told.stderr);
     Ok(())
 }
 

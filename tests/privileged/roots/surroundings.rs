@@ -59,6 +59,26 @@ fn tmp_is_its_own_and_sized() -> Result<()> {
     Ok(())
 }
 
+/// Landlock refuses it too, where there is one; the mounts hold by themselves.
+#[test]
+fn what_is_no_root_is_read_only_or_holds_no_program() -> Result<()> {
+    for view in VIEWS {
+        let stage = Stage::new("mounts")?;
+        let mut inside = Inside::start(launch(&stage, view))?;
+        inside.gives("bool(os.statvfs('/').f_flag & os.ST_RDONLY)", true)?;
+        for own in ["/tmp", "/run", "/dev", "/dev/shm", "/proc"] {
+            inside.gives(&format!("bool(os.statvfs('{own}').f_flag & os.ST_NOEXEC)"), true)?;
+            inside.gives(&format!("bool(os.statvfs('{own}').f_flag & os.ST_NOSUID)"), true)?;
+        }
+        // Granted for its time zones, not for code.
+        let zone = "/usr/share/zoneinfo/UTC";
+        inside.gives(&format!("bool(os.statvfs('{zone}').f_flag & os.ST_RDONLY)"), true)?;
+        inside.gives(&format!("bool(os.statvfs('{zone}').f_flag & os.ST_NOEXEC)"), true)?;
+        inside.end()?;
+    }
+    Ok(())
+}
+
 #[test]
 fn home_of_an_account() -> Result<()> {
     let stage = Stage::new("home")?;

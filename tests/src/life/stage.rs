@@ -95,6 +95,14 @@ impl Stage {
     /// `guard-agent run` with any command.
     #[must_use]
     pub fn run_command<T: AsRef<std::ffi::OsStr>>(&self, words: impl IntoIterator<Item = T>) -> Command {
+        self.run_with(&[], words)
+    }
+
+    fn run_with<T: AsRef<std::ffi::OsStr>>(
+        &self,
+        flags: &[&str],
+        words: impl IntoIterator<Item = T>,
+    ) -> Command {
         let root = |dir: &str, rights: &str| format!("{}:{rights}", self.path().join(dir).display());
         let mut command = Command::new(&self.agent);
         command
@@ -104,6 +112,7 @@ impl Stage {
             .arg(self.state())
             .arg("--audit")
             .arg(self.audit())
+            .args(flags)
             .args(["--root", &root("bin", "rx"), "--root", &root("work", "rw"), "--"])
             .args(words)
             .env_remove("GUARD_AGENT_FAULT")
@@ -120,6 +129,20 @@ impl Stage {
         let program = self.path().join("bin/guard-puppet").display().to_string();
         let words = words.into_iter().map(|word| word.as_ref().to_owned());
         self.run_command(std::iter::once(program).chain(words))
+    }
+
+    /// The same for a fault in a write of the session's end, which is known by its number: what the puppet does is
+    /// not recorded in between.
+    #[must_use]
+    pub fn puppet_at<T: AsRef<str>>(&self, step: &str, words: impl IntoIterator<Item = T>) -> Command {
+        let flags: &[&str] = if step.contains('#') && step.starts_with("audit.") {
+            &["--observe", "off"]
+        } else {
+            &[]
+        };
+        let program = self.path().join("bin/guard-puppet").display().to_string();
+        let words = words.into_iter().map(|word| word.as_ref().to_owned());
+        self.run_with(flags, std::iter::once(program).chain(words))
     }
 
     /// Starts the command and watches over it.

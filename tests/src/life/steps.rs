@@ -131,6 +131,7 @@ pub const LAUNCH: &[&str] = &[
     "init.seccomp",
     "launch.verify",
     "launch.register#2",
+    "launch.observe",
     "launch.record",
     "launch.release",
     "init.fork",

@@ -1,8 +1,8 @@
 //! `cargo xtask test`: every leg of host and virtual machine, one after the other, and one verdict.
 
-mod process;
-mod suite;
-mod totals;
+pub(crate) mod process;
+pub(crate) mod suite;
+pub(crate) mod totals;
 
 use std::{
     path::Path,

@@ -18,7 +18,7 @@ use nix::{
 const QUIET: Duration = Duration::from_secs(60);
 
 /// Runs `command` for at most `limit` and gives each line of its output, stdout and stderr together, to `take`.
-pub(super) fn run(mut command: Command, limit: Duration, mut take: impl FnMut(&str)) -> Result<ExitStatus> {
+pub(crate) fn run(mut command: Command, limit: Duration, mut take: impl FnMut(&str)) -> Result<ExitStatus> {
     let name = command.get_program().to_string_lossy().into_owned();
     let (reader, writer) = std::io::pipe().context("make a pipe")?;
     let also = writer.try_clone().context("copy a pipe's end")?;

@@ -23,6 +23,8 @@ struct Row {
     test: Option<String>,
     /// Case of `cargo xtask vm`.
     vm: Option<String>,
+    /// What tells this leg from another of the same test.
+    variant: Option<String>,
     /// Kernels of a `vm` row; a leg each.
     kernels: Vec<String>,
     features: Vec<String>,
@@ -43,8 +45,6 @@ struct Row {
     empty: bool,
     /// The agent beside the tests is one that fails on request.
     faults: bool,
-    /// What sets a leg apart from others of the same case: part of its name.
-    variant: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -55,7 +55,7 @@ struct File {
 
 /// What a leg starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Program {
+pub(crate) enum Program {
     /// Cargo with these arguments.
     Cargo(Vec<String>),
     /// This program, as `cargo xtask` does, with these.
@@ -63,20 +63,20 @@ pub(super) enum Program {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Leg {
-    pub(super) name: String,
-    pub(super) program: Program,
-    pub(super) env: BTreeMap<String, String>,
-    pub(super) minutes: u64,
-    pub(super) ignored: u64,
-    pub(super) empty: bool,
-    pub(super) full: bool,
+pub(crate) struct Leg {
+    pub(crate) name: String,
+    pub(crate) program: Program,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) minutes: u64,
+    pub(crate) ignored: u64,
+    pub(crate) empty: bool,
+    pub(crate) full: bool,
     /// Whether the agent has to lie beside it, and of which kind.
-    pub(super) agent: Option<&'static [&'static str]>,
+    pub(crate) agent: Option<&'static [&'static str]>,
 }
 
 /// Every leg of the file, in its order.
-pub(super) fn load(root: &Path, full: bool) -> Result<Vec<Leg>> {
+pub(crate) fn load(root: &Path, full: bool) -> Result<Vec<Leg>> {
     let path = root.join("tests/suite.toml");
     let text = fs::read_to_string(&path).with_context(|| format!("read `{}`", path.display()))?;
     parse(&text, full).with_context(|| format!("use `{}`", path.display()))
@@ -127,7 +127,10 @@ fn expand(row: &Row, full: bool) -> Result<Vec<Leg>> {
     Ok(programs
         .into_iter()
         .map(|(name, program)| Leg {
-            name,
+            name: match &row.variant {
+                Some(variant) => format!("{name}+{variant}"),
+                None => name,
+            },
             program,
             env: env.clone(),
             minutes: row.minutes.unwrap_or(MINUTES),
@@ -182,15 +185,11 @@ fn guest(row: &Row, case: &str, kernel: &str, full: bool) -> (String, Program) {
     args.extend(row.args.iter().cloned());
     args.push(case.to_owned());
     let short = case.strip_prefix("test:").unwrap_or(case);
-    let variant = row
-        .variant
-        .as_ref()
-        .map_or_else(String::new, |variant| format!("+{variant}"));
-    (format!("vm-{kernel}:{short}{variant}"), Program::Xtask(args))
+    (format!("vm-{kernel}:{short}"), Program::Xtask(args))
 }
 
 /// Compares the file with what cargo knows: every test of guard-tests and every package's unit tests have a leg.
-pub(super) fn complete(legs: &[Leg], metadata: &Value) -> Result<()> {
+pub(crate) fn complete(legs: &[Leg], metadata: &Value) -> Result<()> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let members: BTreeSet<String> = metadata["workspace_members"]
         .as_array()
@@ -224,8 +223,11 @@ pub(super) fn complete(legs: &[Leg], metadata: &Value) -> Result<()> {
     }
     let unit = |name: &str| legs.iter().any(|leg| leg.name.split('+').next() == Some(name));
     let has = |test: &str| {
-        legs.iter()
-            .any(|leg| leg.name.split_once(':').is_some_and(|(_, name)| name == test))
+        legs.iter().any(|leg| {
+            leg.name
+                .split_once(':')
+                .is_some_and(|(_, name)| name.split('+').next() == Some(test))
+        })
     };
     let mut missing: Vec<String> = wanted.into_iter().filter(|name| !unit(name)).collect();
     missing.extend(tests.into_iter().filter(|test| !has(test)));
@@ -252,6 +254,9 @@ mod tests {
         env = { LEG = "host" }
         env_full = { ROUNDS = "100" }
         [[leg]]
+        test = "escape"
+        variant = "t3"
+        [[leg]]
         vm = "test:limits"
         kernels = ["6.1", "6.12"]
         env = { LEG = "vm" }
@@ -266,12 +271,18 @@ mod tests {
         let legs = parse(FILE, true).unwrap();
         assert_eq!(
             names(&legs),
-            ["unit:a+faults", "host:escape", "vm-6.1:limits", "vm-6.12:limits"]
+            [
+                "unit:a+faults",
+                "host:escape",
+                "host:escape+t3",
+                "vm-6.1:limits",
+                "vm-6.12:limits"
+            ]
         );
         let env: Vec<&str> = legs[1].env.values().map(String::as_str).collect();
         assert_eq!(env, ["host", "100", "1"]);
-        let Program::Xtask(args) = &legs[2].program else {
-            panic!("{:?}", legs[2])
+        let Program::Xtask(args) = &legs[3].program else {
+            panic!("{:?}", legs[3])
         };
         assert_eq!(args, &["vm", "--kernel", "6.1", "--env", "LEG=vm", "test:limits"]);
         assert_eq!(parse(FILE, false).unwrap()[1].env.len(), 2);
@@ -285,6 +296,7 @@ mod tests {
             "[[leg]]\nunit = 'a'\nthread = 1",
             "[[leg]]\nvm = 'selftest'",
             "[[leg]]\ntest = 'a'\n[[leg]]\ntest = 'a'",
+            "[[leg]]\ntest = 'a'\nvariant = 'v'\n[[leg]]\ntest = 'a'\nvariant = 'v'",
         ] {
             assert!(parse(bad, false).is_err(), "{bad}");
         }

@@ -2,10 +2,10 @@
 
 /// What the runners' summary lines say, added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Totals {
-    pub(super) passed: u64,
-    pub(super) failed: u64,
-    pub(super) ignored: u64,
+pub(crate) struct Totals {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) ignored: u64,
     /// Cases of the virtual machine runner, which count where no test program ran in them.
     cases: (u64, u64),
     summaries: u64,
@@ -13,7 +13,7 @@ pub(super) struct Totals {
 
 impl Totals {
     /// Takes a line into account if it is a summary.
-    pub(super) fn line(&mut self, line: &str) {
+    pub(crate) fn line(&mut self, line: &str) {
         // A guest's console puts its name before it.
         if let Some((_, counts)) = line.split_once("test result: ") {
             self.summaries += 1;
@@ -45,7 +45,7 @@ impl Totals {
     }
 
     /// The counts once the program has ended.
-    pub(super) fn settle(mut self) -> Self {
+    pub(crate) fn settle(mut self) -> Self {
         if self.summaries == 0 {
             (self.passed, self.failed) = self.cases;
         }

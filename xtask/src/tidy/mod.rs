@@ -8,11 +8,13 @@ use std::{fs, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::apt;
+use crate::{apt, mutants};
 
 pub(crate) fn run() -> Result<()> {
     let root = crate::workspace();
     let mut problems = manifest::check(&root)?;
+    // Whoever changes a line that a mutant removes finds out here and not in the next full run.
+    problems.extend(mutants::check(&root).err().map(|error| format!("{error:#}")));
     let mut warnings = Vec::new();
     let files = files()?;
     let mut read = 0;

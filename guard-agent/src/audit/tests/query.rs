@@ -376,8 +376,20 @@ fn addresses_fit_by_network_and_port() {
 
 #[test]
 fn a_name_that_no_record_has_is_refused_with_those_there_are() {
-    for op in ["openat", "open", "connect", "syscall-999"] {
+    for op in ["openat", "open", "exec", "connect", "syscall-999"] {
         assert!(op.parse::<Op>().is_ok(), "{op}");
+    }
+    for (asked, recorded, fits) in [
+        ("openat", "open", true),
+        ("execve", "exec", true),
+        ("open", "openat", false),
+    ] {
+        let filter = Filter {
+            ops: vec![asked.parse().unwrap()],
+            ..Filter::default()
+        };
+        let record = json!({"kind": "kernel", "op": recorded});
+        assert_eq!(filter.admits(&record), fits, "{asked} {recorded}");
     }
     let error = "openat3".parse::<Op>().unwrap_err();
     assert!(

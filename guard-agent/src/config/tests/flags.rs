@@ -68,18 +68,55 @@ fn nothing_to_run() {
 }
 
 #[test]
-fn tiers_that_are_not_built() {
-    let case = Case::new();
-    case.accepted(&["--tier", "T2", "--", "x"]);
-    for (tier, needs) in [("T1", "the BPF LSM tier"), ("T3", "the tier without privilege")] {
+fn who_asks_decides_the_tier() {
+    let user = Case::new();
+    let root = Case::root();
+    user.accepted(&["--tier", "T3", "--", "x"]);
+    root.accepted(&["--tier", "T2", "--", "x"]);
+    for (case, tier, why, fix) in [
+        (&user, "T1", "the BPF LSM tier is not in this build", "leave `--tier` out"),
+        (
+            &user,
+            "T2",
+            "uid 1000 may not make cgroups and eBPF links",
+            "start it as root, for instance `sudo guard-agent run …` (the server itself then runs as you), or use `--tier T3`",
+        ),
+        (
+            &root,
+            "T3",
+            "it is the tier of ordinary users, and this is root",
+            "start it as the user the server is to run as, or leave `--tier` out",
+        ),
+    ] {
         case.refused_with(
             ExitStatus::NotEnforced,
             &["--tier", tier, "--", "x"],
             &format!("cannot enforce at tier {tier}"),
-            &format!("{needs} is not in this build"),
-            "leave `--tier` out, or use `--tier T2`",
+            why,
+            fix,
         );
     }
+}
+
+#[test]
+fn where_the_warden_of_an_ordinary_user_is() {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut case = Case::new();
+    assert_eq!(case.host.default_state(), Path::new("/tmp/guard-agent-1000"));
+    case.host.xdg_runtime_dir = Some(case.base.clone());
+    let owner = case.base.metadata().unwrap().uid();
+    // Somebody else's is not taken.
+    case.host.uid = owner + 1;
+    let fallback = PathBuf::from(format!("/tmp/guard-agent-{}", case.host.uid));
+    assert_eq!(case.host.default_state(), fallback);
+    if owner == 0 {
+        std::os::unix::fs::chown(&case.base, Some(case.host.uid), None).unwrap();
+    } else {
+        case.host.uid = owner;
+    }
+    assert_eq!(case.host.default_state(), case.base.join("guard-agent"));
+    case.host.uid = 0;
+    assert_eq!(case.host.default_state(), Path::new("/run/guard-agent"));
 }
 
 #[test]
@@ -165,6 +202,8 @@ fn flags_that_do_not_exist() {
 fn the_documentation_has_every_flag() {
     use clap::CommandFactory as _;
     let page = include_str!("../../../../docs/commands.md");
+    let (_, page) = page.split_once("## `guard-agent run`").unwrap();
+    let page = page.split("\n## ").next().unwrap();
     let mut flags: Vec<String> = CommandLine::command()
         .get_arguments()
         .filter_map(|argument| argument.get_long().map(|long| format!("--{long}")))

@@ -44,7 +44,7 @@ impl Case {
             directory: base.join("cwd"),
             uid: 1000,
             gid: 1000,
-            groups: vec![1000, 0, 44],
+            groups: vec![1000, 44],
             sudo_uid: None,
             sudo_gid: None,
             home: Some(base.join("home/ann")),

@@ -26,7 +26,7 @@ fn refused(case: &Case, asked: Option<&str>, what: &str, why: &str, hint: &str) 
 #[test]
 fn without_root_it_is_the_caller_with_the_groups_of_the_process() {
     let case = Case::new();
-    let ann = account("ann", 1000, 1000, &[44], case.at("home/ann"));
+    let ann = account("ann", 1000, 1000, &[44, 1000], case.at("home/ann"));
     for asked in [None, Some("caller"), Some("ann"), Some("1000")] {
         assert_eq!(user::resolve(asked, &case.host).unwrap(), ann);
     }
@@ -42,12 +42,25 @@ fn without_root_it_is_the_caller_with_the_groups_of_the_process() {
 }
 
 #[test]
+fn without_root_no_group_can_be_dropped() {
+    let mut case = Case::new();
+    case.host.groups.push(0);
+    refused(
+        &case,
+        None,
+        "cannot run the server as uid 1000",
+        "it is a member of group 0, which an ordinary user cannot leave and no server may have",
+        "start it as a user who is not in that group, or as root with `--user`",
+    );
+}
+
+#[test]
 fn a_caller_without_an_account() {
     let mut case = Case::new();
     case.host.uid = 5000;
     assert_eq!(
         user::resolve(None, &case.host).unwrap(),
-        account("5000", 5000, 1000, &[44], "/tmp")
+        account("5000", 5000, 1000, &[44, 1000], "/tmp")
     );
     case.host.uid = 65534;
     refused(

@@ -65,10 +65,7 @@ pub(super) const TRUNCATE: &[Rule] = &[Rule::when(Needs::TruncationJudged, &[])]
 pub(super) const CHMOD: &[Rule] = &[Rule::when(Needs::ReadOnlyOutside, &[no_set_id(1)])];
 pub(super) const CHMODAT: &[Rule] = &[Rule::when(Needs::ReadOnlyOutside, &[no_set_id(2)])];
 /// A pid of 0 is the caller itself.
-pub(super) const OWN_FIRST: &[Rule] = &[
-    Rule::when(Needs::OwnProcesses, &[]),
-    Rule::new(&[Cond::eq(0, 0)]),
-];
+pub(super) const OWN_FIRST: &[Rule] = &[Rule::when(Needs::OwnProcesses, &[]), Rule::new(&[Cond::eq(0, 0)])];
 /// `PRIO_PROCESS` or `IOPRIO_WHO_PROCESS`, and the caller itself.
 pub(super) const OWN_SECOND: &[Rule] = &[
     Rule::when(Needs::OwnProcesses, &[]),

@@ -74,10 +74,11 @@ impl ChildFilters {
 /// For a child whose signals nothing else bounds (no pid namespace, Landlock before ABI 6): it may ask whether a
 /// process lives, and signal nobody, itself included.
 pub fn no_signals() -> Result<Vec<libc::sock_filter>, ConfineError> {
-    let verdicts = compile::verdicts(table::SIGNALS, &Options::STRICT).map_err(|why| ConfineError::Compile {
-        filter: "signals",
-        why,
-    })?;
+    let verdicts =
+        compile::verdicts(table::SIGNALS, &Options::STRICT).map_err(|why| ConfineError::Compile {
+            filter: "signals",
+            why,
+        })?;
     compile::verdict_program(&verdicts, Report::Nobody)
 }
 

@@ -11,12 +11,9 @@ pub struct Options {
     pub unix_sockets: bool,
     /// The pid namespace has `vm.memfd_noexec=2`, so no memory file can be executed.
     pub memfd_noexec_sysctl: bool,
-    /// The sandbox has an IPC namespace of its own: System V and POSIX queues reach nobody outside.
-    pub private_ipc: bool,
-    /// The sandbox has a pid namespace of its own: a pid of somebody else means nothing in it.
-    pub own_processes: bool,
-    /// What is no writable root is mounted read-only: modes, owners and times of it cannot be changed.
-    pub read_only_outside: bool,
+    /// The sandbox has namespaces of its own: System V and POSIX queues reach nobody outside, a pid of somebody else
+    /// means nothing in it, and what is no writable root is mounted read-only.
+    pub namespaces: bool,
     /// Mounts or Landlock judge who may empty a file without opening it for writing.
     pub truncation_judged: bool,
 }
@@ -27,9 +24,7 @@ impl Options {
         inet_sockets: false,
         unix_sockets: false,
         memfd_noexec_sysctl: false,
-        private_ipc: false,
-        own_processes: false,
-        read_only_outside: false,
+        namespaces: false,
         truncation_judged: false,
     };
     /// Every cgroup program attached, every namespace made.
@@ -37,22 +32,18 @@ impl Options {
         inet_sockets: true,
         unix_sockets: true,
         memfd_noexec_sysctl: true,
-        private_ipc: true,
-        own_processes: true,
-        read_only_outside: true,
+        namespaces: true,
         truncation_judged: true,
     };
 
     /// All combinations, for tests and measurements.
     pub fn every() -> impl Iterator<Item = Self> {
-        (0_u8..128).map(|bits| Self {
+        (0_u8..32).map(|bits| Self {
             inet_sockets: bits & 1 != 0,
             unix_sockets: bits & 2 != 0,
             memfd_noexec_sysctl: bits & 4 != 0,
-            private_ipc: bits & 8 != 0,
-            own_processes: bits & 16 != 0,
-            read_only_outside: bits & 32 != 0,
-            truncation_judged: bits & 64 != 0,
+            namespaces: bits & 8 != 0,
+            truncation_judged: bits & 16 != 0,
         })
     }
 }
@@ -77,9 +68,7 @@ impl Needs {
             Self::InetSockets => options.inet_sockets,
             Self::UnixSockets => options.unix_sockets,
             Self::MemfdNoexecSysctl => options.memfd_noexec_sysctl,
-            Self::PrivateIpc => options.private_ipc,
-            Self::OwnProcesses => options.own_processes,
-            Self::ReadOnlyOutside => options.read_only_outside,
+            Self::PrivateIpc | Self::OwnProcesses | Self::ReadOnlyOutside => options.namespaces,
             Self::TruncationJudged => options.truncation_judged,
         }
     }

@@ -396,3 +396,112 @@ fn seccomp_page_is_current() {
         "docs/seccomp.md is not what the table says: run this test with UPDATE_DOCS=1"
     );
 }
+
+/// Without namespaces nothing but the filter keeps these from what is outside.
+#[test]
+fn without_namespaces_what_no_other_layer_bounds_is_refused() {
+    let bare = Options {
+        truncation_judged: true,
+        ..Options::STRICT
+    };
+    let pair = Pair::child(&bare, Report::Listener);
+    let old = Pair::child(&Options::STRICT, Report::Listener);
+    let open = Pair::child(&Options::OPEN, Report::Listener);
+    let call = |pair: &Pair, name: &str, args: [u64; 6]| {
+        judge(&pair.programs, &Call::new(names::number(name).unwrap(), args))
+    };
+    let (allow, notify) = (libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_USER_NOTIF);
+    for name in [
+        "chmod",
+        "fchmod",
+        "fchmodat",
+        "chown",
+        "fchownat",
+        "utimensat",
+        "setxattr",
+        "fsetxattr",
+        "removexattr",
+        "inotify_add_watch",
+        "shmget",
+        "semget",
+        "msgget",
+        "mq_open",
+    ] {
+        assert_eq!(call(&pair, name, [0; 6]), notify, "{name}");
+        assert_eq!(call(&open, name, [0; 6]), allow, "{name}");
+    }
+    // Another process of the same user: its limits, its priority, its processors.
+    for (name, own, other) in [
+        ("prlimit64", [0, 7, 1, 0, 0, 0], [99, 7, 1, 0, 0, 0]),
+        ("sched_setaffinity", [0, 8, 1, 0, 0, 0], [99, 8, 1, 0, 0, 0]),
+        ("setpriority", [0, 0, 10, 0, 0, 0], [0, 99, 10, 0, 0, 0]),
+        ("ioprio_set", [1, 0, 0, 0, 0, 0], [1, 99, 0, 0, 0, 0]),
+    ] {
+        assert_eq!(call(&pair, name, own), allow, "{name}");
+        assert_eq!(call(&pair, name, other), notify, "{name}");
+        assert_eq!(call(&open, name, other), allow, "{name}");
+    }
+    assert_eq!(
+        call(&pair, "setpriority", [2, 0, 10, 0, 0, 0]),
+        notify,
+        "all of the user"
+    );
+    // Before Landlock ABI 3 a file that may be read may be emptied.
+    let truncate = |pair: &Pair, flags: i32| {
+        let flags = u64::from((flags | libc::O_TRUNC).cast_unsigned());
+        [
+            call(pair, "open", [1, flags, 0, 0, 0, 0]),
+            call(pair, "openat", [3, 1, flags, 0, 0, 0]),
+        ]
+    };
+    assert_eq!(truncate(&old, libc::O_RDONLY), [notify; 2]);
+    assert_eq!(truncate(&old, libc::O_RDONLY | libc::O_CREAT), [notify; 2]);
+    assert_eq!(truncate(&pair, libc::O_RDONLY), [allow; 2]);
+    for mode in [libc::O_WRONLY, libc::O_RDWR] {
+        assert_eq!(
+            truncate(&old, mode),
+            [allow; 2],
+            "Landlock asks for the right to write"
+        );
+    }
+    assert_eq!(call(&old, "truncate", [1, 0, 0, 0, 0, 0]), notify);
+    assert_eq!(call(&pair, "truncate", [1, 0, 0, 0, 0, 0]), allow);
+    assert_eq!(call(&old, "mkdir", [1, 0o755, 0, 0, 0, 0]), allow);
+}
+
+/// On top of the others, where nothing bounds signals.
+#[test]
+fn nobody_is_signalled() {
+    let filter = super::no_signals().unwrap();
+    let call = |name: &str, args: [u64; 6]| run(&filter, &Call::new(names::number(name).unwrap(), args));
+    let (allow, refuse) = (
+        libc::SECCOMP_RET_ALLOW,
+        libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned(),
+    );
+    for name in ["kill", "tkill", "rt_sigqueueinfo", "pidfd_send_signal"] {
+        assert_eq!(call(name, [99, 0, 0, 0, 0, 0]), allow, "{name}");
+        for signal in [1, 9, 15, 64, 9 | 1 << 32] {
+            assert_eq!(call(name, [99, signal, 0, 0, 0, 0]), refuse, "{name} {signal}");
+        }
+    }
+    for name in ["tgkill", "rt_tgsigqueueinfo"] {
+        assert_eq!(call(name, [99, 99, 0, 0, 0, 0]), allow, "{name}");
+        assert_eq!(call(name, [99, 99, 6, 0, 0, 0]), refuse, "{name}");
+    }
+    for (request, wanted) in [
+        (libc::F_SETOWN, refuse),
+        (libc::F_SETOWN | 1 << 30, refuse),
+        (10, refuse), // F_SETSIG
+        (15, refuse), // F_SETOWN_EX
+        (libc::F_SETFL, allow),
+        (libc::F_DUPFD_CLOEXEC, allow),
+        (libc::F_OFD_SETLK, allow),
+    ] {
+        assert_eq!(
+            call("fcntl", [1, u64::from(request.cast_unsigned()), 9, 0, 0, 0]),
+            wanted,
+            "{request}"
+        );
+    }
+    assert_eq!(call("read", [0; 6]), allow);
+}

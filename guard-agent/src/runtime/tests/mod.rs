@@ -4,6 +4,7 @@ mod commands;
 mod elves;
 mod nodes;
 mod pythons;
+mod runners;
 
 use std::{
     collections::BTreeMap,

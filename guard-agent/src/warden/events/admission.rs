@@ -33,25 +33,27 @@ impl Admission {
         request: &LaunchRequest,
         parked: &Parked,
     ) -> Result<Self, String> {
-        let missing = if request.observe {
-            warden.observe_start().err()
-        } else {
+        let missing = if !request.observe {
             Some("it is turned off (`--observe off`, or `observe = false` in the policy)".to_owned())
+        } else if let Some(unproved) = warden.facts.proofs.observation.why() {
+            Some(unproved.why.clone())
+        } else {
+            warden.ring.observe_start().err()
         };
         let observed = missing.is_none();
         let cgroup = parked.cgroup.id();
-        let slot = match warden.open_slot(cgroup, observed) {
+        let slot = match warden.ring.open_slot(cgroup, observed) {
             Ok(slot) => slot,
             Err(why) => {
                 if observed {
-                    warden.observe_stop();
+                    warden.ring.observe_stop();
                 }
                 return Err(why);
             }
         };
         let places = places(request, parked);
         let desk = Rc::new(Desk::new(session, &request.server, places, parked.pid));
-        warden.route(cgroup, desk.clone());
+        warden.ring.route(cgroup, desk.clone());
         Ok(Self {
             warden: warden.clone(),
             cgroup,
@@ -81,7 +83,7 @@ impl Admission {
 
     /// Tells the desk what the kernel half had no room for so far.
     pub(in crate::warden) fn count(&self) {
-        if let Some(lost) = self.slot.and_then(|slot| self.warden.lost(slot)) {
+        if let Some(lost) = self.slot.and_then(|slot| self.warden.ring.lost(slot)) {
             self.desk.lost(lost.denied, lost.allowed, 0);
         }
     }
@@ -89,7 +91,7 @@ impl Admission {
     /// The barrier, when the last task is gone: everything that was reported is read, and what is missing is counted.
     pub(in crate::warden) async fn settle(&self) {
         self.warden.drain_events().await;
-        if let Some(lost) = self.slot.and_then(|slot| self.warden.lost(slot)) {
+        if let Some(lost) = self.slot.and_then(|slot| self.warden.ring.lost(slot)) {
             self.desk.lost(lost.denied, lost.allowed, lost.unread);
         }
         self.desk.finish();
@@ -98,12 +100,12 @@ impl Admission {
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        self.warden.unroute(self.cgroup);
+        self.warden.ring.unroute(self.cgroup);
         if let Some(slot) = self.slot {
-            self.warden.close_slot(self.cgroup, slot);
+            self.warden.ring.close_slot(self.cgroup, slot);
         }
         if self.observed {
-            self.warden.observe_stop();
+            self.warden.ring.observe_stop();
         }
     }
 }

@@ -59,6 +59,8 @@ pub(super) enum Target<'a> {
     LeadsOut,
     /// So far known of a path that is longer than what is reported, or whose memory could not be read to its end.
     Cut(&'a [u8]),
+    /// Its memory could not be read.
+    Unread,
     /// Relative to a descriptor that was closed, or passed to another, before it was looked up.
     Unplaced,
 }
@@ -125,7 +127,7 @@ fn missing(seen: &Seen<'_>, places: &Places) -> Verdict {
                 return deny(Layer::View, OUTSIDE_VIEW);
             }
             Target::LeadsOut => return deny(Layer::View, OUTSIDE_VIEW),
-            Target::Cut(_) => return deny(Layer::Unknown, CUT),
+            Target::Cut(_) | Target::Unread => return deny(Layer::Unknown, CUT),
             Target::Unplaced => return deny(Layer::Unknown, UNPLACED),
             _ => {}
         }

@@ -151,7 +151,12 @@ impl Ledger {
 
     /// Counts an attempt that was recorded before. `false`: it was not.
     pub(super) fn repeated(&mut self, key: &Key) -> bool {
-        self.book(key.allowed()).repeated(key)
+        let book = if key.allowed() {
+            &mut self.allowed
+        } else {
+            &mut self.denied
+        };
+        book.repeated(key)
     }
 
     /// Takes an attempt that `repeated` does not know. Its record is made only if there is room.
@@ -161,23 +166,19 @@ impl Ledger {
         } else {
             GapKind::OverBudget
         };
-        let (tick, session, server) = (self.tick, self.session.clone(), self.server.clone());
-        let record = |key: &Key| Kernel {
-            session,
-            server,
-            ..record(key)
-        };
-        match self.book(key.allowed()).first(key, op, tick, record) {
-            Some(record) => self.pending.push_back(Body::Kernel(record)),
-            None => self.losses.add(over, 1),
-        }
-    }
-
-    fn book(&mut self, allowed: bool) -> &mut Book {
-        if allowed {
+        let book = if key.allowed() {
             &mut self.allowed
         } else {
             &mut self.denied
+        };
+        let record = |key: &Key| Kernel {
+            session: self.session.clone(),
+            server: self.server.clone(),
+            ..record(key)
+        };
+        match book.first(key, op, self.tick, record) {
+            Some(record) => self.pending.push_back(Body::Kernel(record)),
+            None => self.losses.add(over, 1),
         }
     }
 

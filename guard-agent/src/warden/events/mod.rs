@@ -15,6 +15,7 @@ mod of_exec;
 mod of_net;
 mod of_notification;
 mod places;
+mod ring;
 
 pub(super) use admission::Admission;
-pub(super) use desk::Desk;
+pub(super) use ring::Ring;

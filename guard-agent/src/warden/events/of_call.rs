@@ -30,7 +30,13 @@ pub(super) fn note(event: CallEvent, ledger: &mut Ledger, around: &Surroundings)
     };
     let (first, second) = (event.path.map(given), event.second.map(given));
     let named = matches!(call.class, Class::Path);
-    let relative = named && [&first, &second].into_iter().flatten().any(Given::is_relative);
+    // What a symbolic link says is a text.
+    let leading = if calls::act(event.nr) == Act::Symlink {
+        None
+    } else {
+        second.as_ref()
+    };
+    let relative = named && first.iter().chain(leading).any(Given::is_relative);
     let key = Key::Call {
         nr: event.nr,
         errno: event.errno,
@@ -87,8 +93,10 @@ struct Located {
     complete: bool,
     /// Relative to what could not be looked up.
     unplaced: bool,
-    /// Longer than what is reported, or its memory could not be read.
+    /// Longer than what is reported, or not read to its end.
     cut: bool,
+    /// Its memory could not be read at all.
+    unread: bool,
 }
 
 impl Located {
@@ -97,7 +105,13 @@ impl Located {
             return Self::default();
         };
         let cut = !given.complete;
-        if given.bytes.is_empty() && given.complete {
+        if given.bytes.is_empty() && cut {
+            return Self {
+                unread: true,
+                ..Self::default()
+            };
+        }
+        if given.bytes.is_empty() {
             // `AT_EMPTY_PATH`: the descriptor itself.
             let shown = directory.and_then(|fd| around.descriptor(tid, fd));
             return Self::at(shown, true, cut);
@@ -128,8 +142,8 @@ impl Located {
             clean: shown.as_deref().map(super::places::clean),
             shown,
             complete,
-            unplaced: false,
             cut,
+            ..Self::default()
         }
     }
 
@@ -138,6 +152,7 @@ impl Located {
             Some(_) if leads_out => Target::LeadsOut,
             Some(clean) if self.cut => Target::Cut(clean),
             Some(clean) => Target::At(clean),
+            None if self.unread => Target::Unread,
             None if self.unplaced => Target::Unplaced,
             None => Target::None,
         }
@@ -214,14 +229,14 @@ impl<'a> Attempt<'a> {
             Act::Map => mapped(),
             _ => self.first.shown.clone(),
         };
-        let given = |path: &Located| path.shown.is_none() || path.complete;
+        let given = |path: &Located| (path.shown.is_none() && !path.unread) || path.complete;
         let complete = given(&self.first) && given(&self.second);
         let path2 = self.second.shown.clone();
         let any = path.is_some() || path2.is_some();
         Kernel {
             reason: reason.map(str::to_owned),
             path_source: any.then_some(PathSource::UserMemory),
-            path_complete: (any && !complete).then_some(false),
+            path_complete: (!complete).then_some(false),
             path: path.map(Octets),
             path2: path2.map(Octets),
             rights: calls::rights_wanted(self.call.nr, self.args).map(str::to_owned),

@@ -17,6 +17,8 @@ mod offsets;
 mod probe;
 mod slots;
 mod sockaddr;
+#[cfg(test)]
+mod tests;
 mod unix;
 
 pub use btf::KernelTypes;

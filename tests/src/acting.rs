@@ -7,38 +7,41 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
-use guard_tests::{
+use crate::{
     agent::{AgentBuilder, Bench, Finished, Live},
     control::User,
     guards::Scratch,
     programs,
     records::Record,
 };
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-pub(crate) const VIEWS: [&str; 2] = ["private", "host"];
+pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const VIEWS: [&str; 2] = ["private", "host"];
 
-pub(crate) struct Stage {
-    pub(crate) view: &'static str,
-    pub(crate) bench: Bench,
+pub struct Stage {
+    pub view: &'static str,
+    pub bench: Bench,
     scratch: Scratch,
     user: User,
     server: Option<Live>,
 }
 
 /// What a session left: its records and what was said to the operator.
-pub(crate) struct Told {
-    pub(crate) launch: Record,
-    pub(crate) kernel: Vec<Value>,
-    pub(crate) gaps: Vec<Value>,
-    pub(crate) stderr: String,
+pub struct Told {
+    pub launch: Record,
+    pub kernel: Vec<Value>,
+    pub gaps: Vec<Value>,
+    pub stderr: String,
 }
 
 impl Stage {
     /// The places, without a server.
-    pub(crate) fn new(view: &'static str) -> Result<Self> {
+    ///
+    /// # Errors
+    /// When the places cannot be made.
+    pub fn new(view: &'static str) -> Result<Self> {
         let (scratch, bench, user) = (
             Scratch::new("observe")?,
             Bench::new("observe-bench")?,
@@ -87,15 +90,18 @@ impl Stage {
         })
     }
 
-    pub(crate) fn at(&self, name: &str) -> PathBuf {
+    #[must_use]
+    pub fn at(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
 
-    pub(crate) fn text(&self, name: &str) -> String {
+    #[must_use]
+    pub fn text(&self, name: &str) -> String {
         self.at(name).display().to_string()
     }
 
-    pub(crate) fn agent(&self) -> AgentBuilder {
+    #[must_use]
+    pub fn agent(&self) -> AgentBuilder {
         AgentBuilder::new(&self.bench)
             .user(&self.user.name)
             .view(self.view)
@@ -108,19 +114,27 @@ impl Stage {
     }
 
     /// With its server started.
-    pub(crate) fn started(view: &'static str) -> Result<Self> {
+    ///
+    /// # Errors
+    /// When the places cannot be made or the server does not start.
+    pub fn started(view: &'static str) -> Result<Self> {
         let mut stage = Self::new(view)?;
         stage.server = Some(stage.agent().spawn()?);
         Ok(stage)
     }
 
-    pub(crate) fn start(&mut self, agent: &AgentBuilder) -> Result<()> {
+    /// # Errors
+    /// When it does not start.
+    pub fn start(&mut self, agent: &AgentBuilder) -> Result<()> {
         self.server = Some(agent.spawn()?);
         Ok(())
     }
 
     /// Lets the server do something; what came of it.
-    pub(crate) fn act(&mut self, act: &Value) -> Result<String> {
+    ///
+    /// # Errors
+    /// When it gives no answer.
+    pub fn act(&mut self, act: &Value) -> Result<String> {
         let server = self.server.as_mut().context("no server runs")?;
         server.send(&act.to_string())?;
         let line = server.line(PATIENCE)?;
@@ -132,7 +146,10 @@ impl Stage {
     }
 
     /// The server's end, and everything that was recorded.
-    pub(crate) fn told(&mut self) -> Result<Told> {
+    ///
+    /// # Errors
+    /// When it ends badly, or the audit cannot be read.
+    pub fn told(&mut self) -> Result<Told> {
         let server = self.server.take().context("no server runs")?;
         let Finished { status, stderr, .. } = server.finish(PATIENCE)?;
         ensure!(status.success(), "the server ended with {status}: {stderr}");
@@ -141,25 +158,19 @@ impl Stage {
             .iter()
             .rfind(|record| record.kind == "launch")
             .context("no launch")?;
-        let session = launch.field("session").cloned().context("no session")?;
-        let of = |kind: &str| -> Vec<Value> {
-            let ours = |record: &&Record| record.kind == kind && record.field("session") == Some(&session);
-            records
-                .iter()
-                .filter(ours)
-                .map(|record| record.body.clone())
-                .collect()
-        };
-        Ok(Told {
-            launch: launch.clone(),
-            kernel: of("kernel"),
-            gaps: of("gap"),
-            stderr,
-        })
+        Told::of(&records, launch, stderr)
+    }
+
+    #[must_use]
+    pub fn user(&self) -> &User {
+        &self.user
     }
 
     /// Waits for a record of the running session.
-    pub(crate) fn wait(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
+    ///
+    /// # Errors
+    /// When there is none soon.
+    pub fn wait(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
         let until = Instant::now() + Duration::from_secs(20);
         loop {
             let records = self.bench.records().unwrap_or_default();
@@ -179,8 +190,31 @@ impl Stage {
 }
 
 impl Told {
+    /// Of the session of this launch.
+    ///
+    /// # Errors
+    /// When the launch has no session.
+    pub fn of(records: &[Record], launch: &Record, stderr: String) -> Result<Self> {
+        let session = launch.field("session").cloned().context("no session")?;
+        let of = |kind: &str| -> Vec<Value> {
+            let ours = |record: &&Record| record.kind == kind && record.field("session") == Some(&session);
+            records
+                .iter()
+                .filter(ours)
+                .map(|record| record.body.clone())
+                .collect()
+        };
+        Ok(Self {
+            launch: launch.clone(),
+            kernel: of("kernel"),
+            gaps: of("gap"),
+            stderr,
+        })
+    }
+
     /// Every record of an operation on a path.
-    pub(crate) fn about(&self, op: &str, path: &str) -> Vec<&Value> {
+    #[must_use]
+    pub fn about(&self, op: &str, path: &str) -> Vec<&Value> {
         self.kernel
             .iter()
             .filter(|record| record["op"] == op && record["path"] == path)
@@ -188,7 +222,8 @@ impl Told {
     }
 
     /// Records and their repeats that satisfy something.
-    pub(crate) fn count(&self, wanted: impl Fn(&Value) -> bool) -> u64 {
+    #[must_use]
+    pub fn count(&self, wanted: impl Fn(&Value) -> bool) -> u64 {
         self.kernel
             .iter()
             .filter(|record| wanted(record))
@@ -203,6 +238,7 @@ fn give(path: &Path, mode: u32) -> Result<()> {
 }
 
 /// One line of input.
-pub(crate) fn act(name: &str, path: impl AsRef<Path>) -> Value {
+#[must_use]
+pub fn act(name: &str, path: impl AsRef<Path>) -> Value {
     json!({"act": name, "path": path.as_ref()})
 }

@@ -1,0 +1,144 @@
+//! The kernel half as the warden uses it: its ring read by one task, each event given to the desk of its sandbox.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    rc::Rc,
+};
+
+use guard_common::abi::SLOT_UNKNOWN;
+
+use super::desk::Desk;
+use crate::{
+    confine::notify::Notification,
+    refusal::chain,
+    warden::kernel::{Event, Events, Programs},
+};
+
+/// One thread, so no locks. The default is that of a warden without privilege, where nothing is loaded.
+#[derive(Default)]
+pub(in crate::warden) struct Ring {
+    programs: Option<RefCell<Programs>>,
+    events: Option<RefCell<Events>>,
+    /// By the id of the sandbox's cgroup.
+    desks: RefCell<HashMap<u64, Rc<Desk>>>,
+    /// Events of no live sandbox.
+    strays: Cell<u64>,
+    /// Of those that were lost, how many were told.
+    strays_told: Cell<u64>,
+}
+
+/// What became of the events of one sandbox that were not delivered.
+pub(super) struct LostEvents {
+    pub(super) denied: u64,
+    pub(super) allowed: u64,
+    /// Until its last task is gone and the ring was read: what is on its way.
+    pub(super) unread: u64,
+}
+
+impl Ring {
+    pub(in crate::warden) fn new(programs: Programs, events: Events) -> Self {
+        Self {
+            programs: Some(RefCell::new(programs)),
+            events: Some(RefCell::new(events)),
+            ..Self::default()
+        }
+    }
+
+    /// Events of a sandbox go to this desk from now on.
+    pub(super) fn route(&self, cgroup: u64, desk: Rc<Desk>) {
+        self.desks.borrow_mut().insert(cgroup, desk);
+    }
+
+    pub(super) fn unroute(&self, cgroup: u64) {
+        self.desks.borrow_mut().remove(&cgroup);
+    }
+
+    /// Another sandbox is observed; while none is, the host pays nothing.
+    pub(super) fn observe_start(&self) -> Result<(), String> {
+        let Some(programs) = &self.programs else {
+            return Err("no eBPF programs are loaded".to_owned());
+        };
+        let mut programs = programs.borrow_mut();
+        programs.observation()?;
+        programs.observe_start().map_err(|error| chain(&error))
+    }
+
+    pub(super) fn observe_stop(&self) {
+        if let Some(programs) = &self.programs {
+            programs.borrow_mut().observe_stop();
+        }
+    }
+
+    /// Counters of its own for a sandbox, where there are programs that count.
+    pub(super) fn open_slot(&self, cgroup: u64, observe: bool) -> Result<Option<u32>, String> {
+        let Some(programs) = &self.programs else {
+            return Ok(None);
+        };
+        let opened = programs.borrow().open_slot(cgroup, observe);
+        opened.map(Some).map_err(|error| chain(&error))
+    }
+
+    pub(super) fn close_slot(&self, cgroup: u64, slot: u32) {
+        let Some(programs) = &self.programs else { return };
+        if let Err(error) = programs.borrow().close_slot(cgroup, slot) {
+            tracing::error!(cgroup, slot, error = %chain(&error), "cannot close the slot of a sandbox");
+        }
+    }
+
+    pub(super) fn lost(&self, slot: u32) -> Option<LostEvents> {
+        let programs = self.programs.as_ref()?.borrow();
+        let counters = programs.slot_counters(slot).ok()?;
+        let consumed = programs.consumed(slot).ok()?;
+        Some(LostEvents {
+            denied: counters.lost,
+            allowed: counters.allowed_lost,
+            unread: (counters.reserved + counters.allowed_reserved)
+                .saturating_sub(consumed.records + consumed.allowed_records),
+        })
+    }
+
+    /// A notification is about to be answered: the call's end is not to be reported again.
+    pub(in crate::warden) fn answered(&self, notification: &Notification, errno: i32) {
+        let Some(programs) = &self.programs else { return };
+        let Ok(nr) = u32::try_from(notification.nr) else {
+            return;
+        };
+        if let Err(error) = programs.borrow().answered(notification.tid, nr, errno) {
+            tracing::error!(error = %chain(&error), "a refused call may be recorded twice");
+        }
+    }
+
+    /// The answer did not reach its caller.
+    pub(in crate::warden) fn unanswered(&self, notification: &Notification) {
+        if let Some(programs) = &self.programs {
+            programs.borrow().unanswered(notification.tid);
+        }
+    }
+
+    /// Gives out what the ring held when this began. `true`: there is more by now.
+    pub(in crate::warden) fn drain(&self) -> bool {
+        let Some(events) = &self.events else {
+            return false;
+        };
+        let desks = self.desks.borrow();
+        let mut deliver = |event: Event| match desks.get(&event.cgroup_id()) {
+            Some(desk) => desk.event(event),
+            None => {
+                let strays = self.strays.get() + 1;
+                self.strays.set(strays);
+                // A socket that left its sandbox could be used as often as one likes.
+                if strays.is_power_of_two() {
+                    tracing::warn!(strays, ?event, "an event of no live sandbox");
+                }
+            }
+        };
+        events.borrow_mut().drain(&mut deliver).more
+    }
+
+    /// Events of no live sandbox that were lost since this was asked the last time.
+    pub(in crate::warden) fn stray_losses(&self) -> u64 {
+        let lost = self.lost(SLOT_UNKNOWN).map_or(0, |lost| lost.denied);
+        lost.saturating_sub(self.strays_told.replace(lost))
+    }
+}

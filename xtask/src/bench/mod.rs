@@ -1,0 +1,172 @@
+//! `cargo xtask bench`: what the agent costs, each figure beside its peer, measured in turns in one run.
+//!
+//! A figure never passes or fails: machines differ. Ratios of neighbours in one run are what to look at.
+
+mod flood;
+mod host;
+mod launch;
+mod memory;
+mod open;
+mod page;
+mod report;
+mod server;
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Subcommand;
+
+use crate::{cargo, setup};
+use report::Table;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// From the start of a command to its answer to `initialize`: bare, bubblewrap, the agent; memory of sessions
+    Launch(Options),
+    /// Opening files inside and outside of a sandbox, and a flood of refused attempts
+    Open(Options),
+}
+
+#[derive(clap::Args)]
+struct Options {
+    /// One object a row
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// How often each is measured, in turns
+    #[arg(long, default_value_t = 30)]
+    rounds: u32,
+    /// Put the table into `docs/benchmarks.md`
+    #[arg(long)]
+    docs: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    setup::root("cargo xtask bench")?;
+    let (name, options) = match &args.what {
+        What::Launch(options) => ("launch", options),
+        What::Open(options) => ("open", options),
+    };
+    ensure!(options.rounds >= 3, "quartiles need at least three rounds");
+    let place = Place::new()?;
+    let mut table = Table::new(name);
+    match args.what {
+        What::Launch(_) => {
+            launch::measure(&place, options.rounds, &mut table)?;
+            memory::measure(&place, &mut table)?;
+        }
+        What::Open(_) => {
+            open::measure(&place, options.rounds, &mut table)?;
+            host::measure(&place, options.rounds, &mut table)?;
+            flood::measure(&place, &mut table)?;
+        }
+    }
+    println!("{}", table.text());
+    if let Some(file) = &options.json {
+        fs::write(file, table.json()).with_context(|| format!("write `{}`", file.display()))?;
+    }
+    if options.docs {
+        page::put(&crate::workspace(), &table)?;
+    }
+    Ok(())
+}
+
+/// Programs as they are shipped, and a directory that everybody can reach; removed at the end.
+struct Place {
+    agent: PathBuf,
+    bench: PathBuf,
+    dir: tempfile::TempDir,
+    /// Whether this build can turn observation on and off.
+    observes: bool,
+}
+
+impl Place {
+    fn new() -> Result<Self> {
+        println!("[bench] building release programs");
+        let built = build()?;
+        let dir = tempfile::Builder::new()
+            .prefix("guard-bench-")
+            .tempdir_in("/var/tmp")
+            .context("make a directory in `/var/tmp`")?;
+        open_to_all(dir.path())?;
+        let copy = |name: &str| -> Result<PathBuf> {
+            let to = dir.path().join(name);
+            fs::copy(built.join(name), &to).with_context(|| format!("copy `{name}`"))?;
+            Ok(to)
+        };
+        let (agent, bench) = (copy("guard-agent")?, copy("guard-bench")?);
+        let help = std::process::Command::new(&agent)
+            .args(["run", "--help"])
+            .stdin(Stdio::null())
+            .output()
+            .context("ask the agent for its flags")?;
+        let observes = String::from_utf8_lossy(&help.stdout).contains("--observe");
+        Ok(Self {
+            agent,
+            bench,
+            dir,
+            observes,
+        })
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// A new directory that everybody can use.
+    fn directory(&self, name: &str) -> Result<PathBuf> {
+        let path = self.path().join(name);
+        fs::create_dir_all(&path).with_context(|| format!("create `{}`", path.display()))?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777))?;
+        Ok(path)
+    }
+}
+
+fn open_to_all(path: &Path) -> Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).context("let others in")
+}
+
+/// Builds and returns the directory of the programs.
+fn build() -> Result<PathBuf> {
+    let agent = {
+        let mut build = cargo::command();
+        build.args([
+            "build",
+            "--release",
+            "--package",
+            "guard-agent",
+            "--bin",
+            "guard-agent",
+        ]);
+        build
+    };
+    let bench = {
+        let mut build = cargo::command();
+        build.args([
+            "build",
+            "--release",
+            "--package",
+            "guard-tests",
+            "--bin",
+            "guard-bench",
+        ]);
+        build
+    };
+    for mut build in [agent, bench] {
+        let status = build.status().context("start `cargo`")?;
+        ensure!(status.success(), "the release build ended with {status}");
+    }
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::workspace().join("target"), PathBuf::from);
+    Ok(target.join(cargo::PLATFORM).join("release"))
+}

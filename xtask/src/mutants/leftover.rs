@@ -1,0 +1,125 @@
+//! What a test of a changed agent may leave on the machine although every process of it is gone: cgroups and the
+//! directories of failed tests.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+const OFTEN: Duration = Duration::from_millis(25);
+
+/// Notes the cgroups in which programs built in one place are seen.
+pub(super) struct Watch {
+    seen: Arc<Mutex<BTreeSet<PathBuf>>>,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Watches processes whose program lies below `place`.
+    pub(super) fn start(place: &Path) -> Self {
+        let seen = Arc::new(Mutex::new(BTreeSet::new()));
+        let over = Arc::new(AtomicBool::new(false));
+        let thread = {
+            let (seen, over, place) = (Arc::clone(&seen), Arc::clone(&over), place.to_owned());
+            thread::spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    let found = cgroups(&place);
+                    if let Ok(mut seen) = seen.lock() {
+                        seen.extend(found);
+                    }
+                    thread::sleep(OFTEN);
+                }
+            })
+        };
+        Self {
+            seen,
+            over,
+            thread: Some(thread),
+        }
+    }
+
+    /// Ends what lives in them and removes them. Returns those that stayed.
+    pub(super) fn clear(mut self) -> Vec<PathBuf> {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let Some(top) = hierarchy() else { return Vec::new() };
+        let seen = self.seen.lock().map(|seen| seen.clone()).unwrap_or_default();
+        let mut stayed = Vec::new();
+        for path in seen {
+            let place = top.join(path.strip_prefix("/").unwrap_or(&path));
+            if !remove(&place) {
+                stayed.push(place);
+            }
+        }
+        stayed
+    }
+}
+
+/// Cgroups of agents, as `/proc/PID/cgroup` names them.
+fn cgroups(place: &Path) -> Vec<PathBuf> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter(|entry| fs::read_link(entry.path().join("exe")).is_ok_and(|exe| exe.starts_with(place)))
+        .filter_map(|entry| fs::read_to_string(entry.path().join("cgroup")).ok())
+        .filter_map(|text| {
+            text.lines()
+                .find_map(|line| line.strip_prefix("0::"))
+                .map(PathBuf::from)
+        })
+        .filter(|path| path.to_string_lossy().contains("/guard-agent-"))
+        .collect()
+}
+
+fn hierarchy() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    mounts.lines().find_map(|line| {
+        let (place, kind) = line.split_once(" - ")?;
+        kind.starts_with("cgroup2 ")
+            .then(|| place.split(' ').nth(4).map(PathBuf::from))?
+    })
+}
+
+/// A sandbox's cgroup, then the one that held it when it was the last.
+fn remove(place: &Path) -> bool {
+    for _ in 0..100 {
+        if !place.exists() {
+            break;
+        }
+        let _ = fs::write(place.join("cgroup.kill"), "1");
+        if fs::remove_dir(place).is_ok() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    if let Some(parent) = place.parent()
+        && parent
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with("guard-agent-"))
+    {
+        // Not empty while another sandbox is in it.
+        let _ = fs::remove_dir(parent);
+    }
+    !place.exists()
+}
+
+/// Directories that failed tests kept, which they name. A red test is what was wanted here.
+pub(super) fn remove_kept(output: &[String]) {
+    for line in output {
+        if let Some((_, path)) = line.split_once("kept for inspection: ") {
+            let path = Path::new(path.trim());
+            if path.starts_with("/var/tmp") {
+                let _ = fs::remove_dir_all(path);
+            }
+        }
+    }
+}
