@@ -33,12 +33,11 @@ impl Admission {
         request: &LaunchRequest,
         parked: &Parked,
     ) -> Result<Self, String> {
-        let missing = if !request.observe {
-            Some("it is turned off (`--observe off`, or `observe = false` in the policy)".to_owned())
-        } else if let Some(unproved) = warden.facts.proofs.observation.why() {
-            Some(unproved.why.clone())
+        let missing = if request.observe {
+            let unproved = warden.facts.proofs.observation.why().map(|why| why.why.clone());
+            unproved.or_else(|| warden.ring.observe_start().err())
         } else {
-            warden.ring.observe_start().err()
+            Some("it is turned off (`--observe off`, or `observe = false` in the policy)".to_owned())
         };
         let observed = missing.is_none();
         let cgroup = parked.cgroup.id();
