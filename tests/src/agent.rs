@@ -273,6 +273,19 @@ impl AgentBuilder {
         Self::feed(self.spawn()?, input, within)
     }
 
+    /// With a client that stays: it ends by itself or, after the time, with its input.
+    ///
+    /// # Errors
+    /// When it does not even end then, or cannot be started.
+    pub fn run_to_its_end(&self, within: Duration) -> Result<Finished> {
+        let mut live = self.spawn()?;
+        let until = Instant::now() + within;
+        while live.child.try_wait()?.is_none() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        live.finish(Duration::from_secs(10))
+    }
+
     /// As `run`, with the command of a policy file.
     ///
     /// # Errors

@@ -47,6 +47,7 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 const SILENCE: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(60)];
 
 /// What the parts of a session tell its main thread.
+#[derive(Debug)]
 enum Event {
     /// The client closed its end (or cannot be read).
     ClientClosed,
@@ -131,6 +132,11 @@ pub fn run(
     let [to_server, from_server, errors] = pipes;
     let to_server = Arc::new(Mutex::new(Some(Arc::new(File::from(to_server)))));
     confine(launched.gateway_uid)?;
+    tracing::debug!(
+        session = launched.session,
+        uid = launched.gateway_uid,
+        "the gateway has given everything up"
+    );
 
     let channel = Arc::new(channel);
     let tail = Arc::new(Mutex::new(stderr::Tail::default()));
@@ -367,6 +373,12 @@ impl Session<'_> {
             }
             match event {
                 Ok(Event::Exited(exited)) => {
+                    tracing::debug!(
+                        reason = exited.reason,
+                        code = exited.code,
+                        signal = exited.signal,
+                        "the server has ended"
+                    );
                     outcome.exited = Some(exited);
                     outcome.lived = self.activity.start.elapsed();
                     return outcome;
@@ -378,6 +390,7 @@ impl Session<'_> {
                     last_words(&quarantined(self.name, &why));
                 }
                 Ok(event @ (Event::ClientClosed | Event::ClientGone | Event::Signal(_))) => {
+                    tracing::debug!(?event, "the client ends it");
                     outcome.client_gone |= matches!(event, Event::ClientGone);
                     if let Event::Signal(signal) = event {
                         outcome.signal.get_or_insert(signal);
@@ -390,7 +403,11 @@ impl Session<'_> {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if rung != Rung::Running {
+                let before = rung;
                 rung = self.climb(rung, asked_at, &outcome);
+                if rung != before {
+                    tracing::debug!(?rung, "the session is being ended");
+                }
                 outcome.ended = rung >= Rung::Terminated;
             }
         }

@@ -10,7 +10,7 @@ use super::{
     child::{self, Child},
     host, landlock,
     namespaces::{self, Owner},
-    pairs, rlimits, seccomp, view,
+    observe, pairs, rlimits, seccomp, view,
 };
 use crate::{
     audit::Layer,
@@ -69,6 +69,7 @@ fn all(directory: &Path, scaffold: &Path, proofs: &mut Proofs, until: Instant) -
         }
         Err(cause) => proofs.fail(pairs(landlock::FACETS, Layer::Landlock), &cause),
     }
+    proofs.observation = observe::needs_root();
     let sockets = host::without_root("eBPF programs need root; no socket can be made at all");
     proofs.set(Facet::Net, Layer::CgroupBpf, Verdict::NotAvailable(sockets));
     let ceilings = host::without_root("without root there is no cgroup for the sandbox");

@@ -274,10 +274,8 @@ mod tests {
         let error = io::Error::from_raw_os_error(libc::EPERM);
         for (knob, forbids, allows) in KNOBS {
             let read = |asked: &str| {
-                let value = |(name, forbids, allows): &(&str, &str, &str)| {
-                    if *name == knob { *forbids } else { *allows }.to_owned()
-                };
-                KNOBS.iter().find(|row| row.0 == asked).map(value)
+                let (_, _, fine) = KNOBS.into_iter().find(|(name, ..)| *name == asked)?;
+                Some(format!("{}\n", if asked == knob { forbids } else { fine }))
             };
             let found = user_namespace_refusal(&error, read);
             assert!(found.why.contains(&format!("`{knob}` is {forbids}")), "{found:?}");

@@ -80,8 +80,12 @@ pub(super) fn attack(planted: &Path, program: BorrowedFd<'_>, network: bool) -> 
         None
     };
     let behind = all();
+    let mut findings = findings(&without, &behind, state.as_ref());
+    if network && loopback.is_none() {
+        findings.push(Finding::failed(Facet::Net, Layer::Landlock, "loopback is down"));
+    }
     Found {
-        findings: findings(&without, &behind, state.as_ref()),
+        findings,
         landlock: state.map_or_else(facets::Landlock::default, facets::Landlock::from),
     }
 }

@@ -90,7 +90,7 @@ fn users_that_cannot_be() -> Result<()> {
 }
 
 #[test]
-fn tiers_this_build_has_not() -> Result<()> {
+fn tiers_that_are_not_to_be_had() -> Result<()> {
     let stage = Stage::new("tier")?;
     for (tier, why, fix) in [
         (

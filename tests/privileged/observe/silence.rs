@@ -52,6 +52,29 @@ fn programs_outside_are_not_observed() -> Result<()> {
     Ok(())
 }
 
+/// The kernel's process numbers are those of the machine.
+#[test]
+fn a_pid_namespace_of_our_own_is_not_observed_and_that_is_said() -> Result<()> {
+    let mut stage = Stage::new("private")?;
+    let agent = stage
+        .agent()
+        .around(["unshare", "--pid", "--fork", "--mount-proc"]);
+    stage.start(&agent)?;
+    ensure!(stage.act(&act("open", stage.at("outside/secret")))? == "ENOENT");
+    ensure!(stage.act(&json!({"act": "ptrace", "number": 1}))? == "EPERM");
+    let told = stage.told()?;
+    let ops: Vec<_> = told.kernel.iter().map(|record| &record["op"]).collect();
+    ensure!(ops == ["ptrace"], "{ops:?}");
+    let missing = told
+        .launch
+        .field("observation_missing")
+        .map(Value::to_string)
+        .unwrap_or_default();
+    ensure!(missing.contains("pid namespace"), "{missing}");
+    ensure!(told.stderr.contains("not observed: "), "{}", told.stderr);
+    Ok(())
+}
+
 #[test]
 fn with_observation_off_only_what_reports_itself_is_recorded() -> Result<()> {
     let mut stage = Stage::new("private")?;

@@ -100,6 +100,7 @@ pub const PROOF: &[&str] = &[
     "proof.cgroup-bpf",
     "proof.cgroup-limits",
     "proof.rlimits",
+    "proof.observation",
 ];
 
 /// Steps of a launch before the child's first instruction, in order. `init.fork` and `init.exec` come after the

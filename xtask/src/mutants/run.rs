@@ -61,6 +61,9 @@ const OUTSIDE: [&str; 6] = [
     "host:roots",
 ];
 
+/// Legs that need the machine's own process numbers, by which the kernel reports what it observes.
+const FIRST_PIDS: [&str; 2] = ["host:observe", "host:flood"];
+
 pub(super) fn from_outside(leg: &Leg) -> bool {
     OUTSIDE.contains(&leg.name.as_str())
 }
@@ -166,8 +169,12 @@ fn command(
     program: Option<&Path>,
     fixtures: &Path,
 ) -> Result<Command> {
+    let shares_pids = FIRST_PIDS.contains(&leg.name.as_str());
+    let apart = APART[1..]
+        .iter()
+        .filter(|word| !(shares_pids && matches!(**word, "--pid" | "--mount-proc")));
     let mut command = Command::new(APART[0]);
-    command.args(&APART[1..]).args(INIT).current_dir(&scratch.path);
+    command.args(apart).args(INIT).current_dir(&scratch.path);
     match (&leg.program, program) {
         (_, Some(program)) => {
             command

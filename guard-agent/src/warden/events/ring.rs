@@ -3,6 +3,8 @@
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
+    fs,
+    os::unix::fs::MetadataExt as _,
     rc::Rc,
 };
 
@@ -14,6 +16,9 @@ use crate::{
     refusal::chain,
     warden::kernel::{Event, Events, Programs},
 };
+
+/// The kernel's fixed number (`PROC_PID_INIT_INO`).
+const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
 /// One thread, so no locks. The default is that of a warden without privilege, where nothing is loaded.
 #[derive(Default)]
@@ -62,6 +67,14 @@ impl Ring {
                     .to_owned(),
             );
         };
+        // The kernel reports the numbers of its first pid namespace; elsewhere they are other processes' or nobody's.
+        if fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino()) != FIRST_PID_NAMESPACE {
+            return Err(
+                "this process lives in a pid namespace of its own, where the kernel's process numbers mean nothing; \
+                 start it in the machine's first one"
+                    .to_owned(),
+            );
+        }
         let mut programs = programs.borrow_mut();
         programs.observation()?;
         programs.observe_start().map_err(|error| chain(&error))
