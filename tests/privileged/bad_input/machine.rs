@@ -82,6 +82,7 @@ fn hidden_or_fixed_cgroup_hierarchy() -> Result<()> {
     stage.refused(&run, Status::NotEnforced, [NO_CGROUP, &why, MOUNT_CGROUP])
 }
 
+/// A tier that only root can have is refused before anything is made.
 #[test]
 fn an_ordinary_user_who_insists_on_the_tier_of_root() -> Result<()> {
     let stage = Stage::new("ordinary")?;

@@ -77,7 +77,8 @@ impl Admission {
         match (self.observed, self.slot) {
             (true, _) => "tracepoints+cgroup-bpf+seccomp",
             (false, Some(_)) => "cgroup-bpf+seccomp",
-            (false, None) => "none",
+            // Without root: no program, but seccomp's refusals are heard all the same.
+            (false, None) => "seccomp",
         }
     }
 
