@@ -394,3 +394,7 @@ pub(super) fn landlock_rules(setup: &Setup) -> Result<Vec<(OwnedFd, Access)>, St
     }
     Ok(rules)
 }
+
+#[cfg(test)]
+#[path = "view_tests.rs"]
+mod tests;
