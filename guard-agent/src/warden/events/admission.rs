@@ -78,7 +78,7 @@ impl Admission {
             (true, _) => "tracepoints+cgroup-bpf+seccomp",
             (false, Some(_)) => "cgroup-bpf+seccomp",
             // Without root: no program, but seccomp's refusals are heard all the same.
-            (false, None) => "seccomp",
+            (false, None) => "none",
         }
     }
 
