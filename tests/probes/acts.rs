@@ -33,6 +33,9 @@ struct Act {
     times: u64,
     #[serde(default)]
     who: Who,
+    /// The process ends with it.
+    #[serde(default)]
+    leave: bool,
 }
 
 fn once() -> u64 {
@@ -77,6 +80,11 @@ fn answer(act: &Act) -> serde_json::Value {
         _ => {}
     }
     let outcome = match act.who {
+        Who::Server if act.leave => {
+            repeated(act);
+            // SAFETY: ends the process at once.
+            unsafe { libc::_exit(0) }
+        }
         Who::Server => repeated(act),
         Who::Thread => {
             let act = act.clone();

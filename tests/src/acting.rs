@@ -145,6 +145,15 @@ impl Stage {
             .with_context(|| format!("no outcome: {answer}"))
     }
 
+    /// Lets the server do something after which it does not answer.
+    ///
+    /// # Errors
+    /// When it does not listen.
+    pub fn tell(&mut self, act: &Value) -> Result<()> {
+        let server = self.server.as_mut().context("no server runs")?;
+        server.send(&act.to_string())
+    }
+
     /// The server's end, and everything that was recorded.
     ///
     /// # Errors

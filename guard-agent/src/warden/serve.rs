@@ -361,8 +361,8 @@ fn other_build(version: u32, build: &str) -> FromWarden {
 }
 
 impl Warden {
-    /// Takes out of the ring what it held when this began, and says what it had no room for and belongs to no
-    /// sandbox. `true`: there is more by now. It ends even when sandboxes fill the ring as fast as it is emptied.
+    /// Takes out of the ring what it holds, for a moment, and says what it had no room for and belongs to no sandbox.
+    /// `true`: there is more.
     pub(super) async fn drain_events(&self) -> bool {
         let more = self.ring.drain();
         let lost = self.ring.stray_losses();
@@ -371,5 +371,13 @@ impl Warden {
             self.trails.broadcast(&Body::Gap(gap)).await;
         }
         more
+    }
+
+    /// The barrier of a sandbox whose last task is gone: what it reported before is in the ring, and is read.
+    pub(super) async fn settle_events(&self, slot: u32) {
+        let since = self.ring.consumed();
+        while self.drain_events().await && !self.ring.is_settled(slot, since) {
+            tokio::task::yield_now().await;
+        }
     }
 }

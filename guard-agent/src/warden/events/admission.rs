@@ -95,9 +95,11 @@ impl Admission {
 
     /// The barrier, when the last task is gone: everything that was reported is read, and what is missing is counted.
     pub(in crate::warden) async fn settle(&self) {
-        self.warden.drain_events().await;
-        if let Some(lost) = self.slot.and_then(|slot| self.warden.ring.lost(slot)) {
-            self.desk.lost(lost.denied, lost.allowed, lost.unread);
+        if let Some(slot) = self.slot {
+            self.warden.settle_events(slot).await;
+            if let Some(lost) = self.warden.ring.lost(slot) {
+                self.desk.lost(lost.denied, lost.allowed, lost.unread);
+            }
         }
         self.desk.finish();
     }

@@ -4,9 +4,13 @@ use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
     rc::Rc,
+    time::{Duration, Instant},
 };
 
-use guard_common::abi::SLOT_UNKNOWN;
+use guard_common::{
+    abi::{RING_BYTES, SLOT_UNKNOWN, ring_bytes},
+    event::NetRecord,
+};
 
 use super::desk::Desk;
 use crate::{
@@ -14,6 +18,12 @@ use crate::{
     refusal::chain,
     warden::kernel::{Event, Events, Programs},
 };
+
+/// How long events are given out before others have their turn, and records read between two looks at the clock.
+const TURN: Duration = Duration::from_millis(4);
+const STEP: usize = 32;
+/// The ring full of the smallest records.
+const MOST_RECORDS: u64 = RING_BYTES as u64 / ring_bytes(size_of::<NetRecord>());
 
 /// One thread, so no locks. The default is that of a warden without privilege, where nothing is loaded.
 #[derive(Default)]
@@ -116,11 +126,13 @@ impl Ring {
         }
     }
 
-    /// Gives out what the ring held when this began. `true`: there is more by now.
+    /// Gives out what is in the ring, for a moment: the one thread has others to serve, and a sandbox can fill the
+    /// ring as fast as it is emptied. `true`: there is more.
     pub(in crate::warden) fn drain(&self) -> bool {
         let Some(events) = &self.events else {
             return false;
         };
+        let until = Instant::now() + TURN;
         let desks = self.desks.borrow();
         let mut deliver = |event: Event| match desks.get(&event.cgroup_id()) {
             Some(desk) => desk.event(event),
@@ -133,7 +145,27 @@ impl Ring {
                 }
             }
         };
-        events.borrow_mut().drain(&mut deliver).more
+        let mut events = events.borrow_mut();
+        while events.drain_some(STEP, &mut deliver).more {
+            if Instant::now() >= until {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether everything is read that a sandbox had reported when `since` was taken: its own records are, or as many
+    /// as the ring can hold.
+    pub(in crate::warden) fn is_settled(&self, slot: u32, since: u64) -> bool {
+        let read = self.consumed().saturating_sub(since);
+        read >= MOST_RECORDS || self.lost(slot).is_none_or(|lost| lost.unread == 0)
+    }
+
+    /// Records read so far, of all sandboxes.
+    pub(in crate::warden) fn consumed(&self) -> u64 {
+        self.events
+            .as_ref()
+            .map_or(0, |events| events.borrow().consumed())
     }
 
     /// Events of no live sandbox that were lost since this was asked the last time.

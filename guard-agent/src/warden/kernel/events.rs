@@ -64,10 +64,15 @@ impl Events {
     }
 
     /// Hands over what is in the ring, in order. When it returns, the kernel half knows what was read.
-    pub fn drain(&mut self, mut each: impl FnMut(Event)) -> Drained {
+    pub fn drain(&mut self, each: impl FnMut(Event)) -> Drained {
+        self.drain_some(ONE_VISIT, each)
+    }
+
+    /// The same for a visit of so many records at most.
+    pub fn drain_some(&mut self, most: usize, mut each: impl FnMut(Event)) -> Drained {
         let mut records = 0;
         let more = loop {
-            if records >= ONE_VISIT {
+            if records >= most {
                 break true;
             }
             let Some(item) = self.ring.next() else {
