@@ -22,6 +22,7 @@ use nix::sys::{
 };
 
 use super::{
+    activity::Activity,
     bytes::{last_words, read_some, write_all},
     confine,
     failure::{Failure, Rules},
@@ -61,39 +62,6 @@ enum Event {
     Exited(Exited),
     /// The warden is gone; the reaper ends the sandbox.
     WardenGone,
-}
-
-/// Who spoke last, and how much of the server's words the client took.
-#[derive(Debug)]
-struct Activity {
-    start: Instant,
-    /// Microseconds from the start.
-    client: AtomicU64,
-    server: AtomicU64,
-    /// Bytes.
-    to_server: AtomicU64,
-    to_client: AtomicU64,
-}
-
-impl Activity {
-    fn now(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
-    }
-
-    /// Whether the client's last words had no answer yet. Bytes are not parsed at this stage: a server that spoke
-    /// after the client counts as having answered.
-    fn answer_owed(&self) -> bool {
-        let client = self.client.load(Ordering::Relaxed);
-        self.to_server.load(Ordering::Relaxed) > 0 && client >= self.server.load(Ordering::Relaxed)
-    }
-
-    fn quiet_for(&self) -> Duration {
-        let last = self
-            .client
-            .load(Ordering::Relaxed)
-            .max(self.server.load(Ordering::Relaxed));
-        Duration::from_micros(self.now().saturating_sub(last))
-    }
 }
 
 /// What is said of a session.
@@ -141,13 +109,7 @@ pub fn run(
     let channel = Arc::new(channel);
     let tail = Arc::new(Mutex::new(stderr::Tail::default()));
     let (events, inbox) = mpsc::channel();
-    let activity = Arc::new(Activity {
-        start: Instant::now(),
-        client: AtomicU64::new(0),
-        server: AtomicU64::new(0),
-        to_server: AtomicU64::new(0),
-        to_client: AtomicU64::new(0),
-    });
+    let activity = Arc::new(Activity::begun_now());
 
     spawn("client", {
         let (events, to_server, activity) = (events.clone(), to_server.clone(), activity.clone());

@@ -2,7 +2,7 @@
 
 use std::{
     fs, io,
-    os::unix::ffi::OsStrExt as _,
+    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
     path::{Path, PathBuf},
 };
 
@@ -90,14 +90,30 @@ pub(super) fn verdict(found: &Found, seen: &Seen) -> Verdict {
     }
 }
 
+/// The kernel's fixed number (`PROC_PID_INIT_INO`).
+const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+/// The kernel reports the numbers of its first pid namespace; elsewhere they are other processes' or nobody's.
+pub(super) fn in_the_first_pid_namespace() -> Result<(), Why> {
+    let here = fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino());
+    if here == FIRST_PID_NAMESPACE {
+        return Ok(());
+    }
+    Err(Why {
+        why: "this process lives in a pid namespace of its own, where the kernel's process numbers mean nothing"
+            .to_owned(),
+        change: Some("start it in the machine's first pid namespace".to_owned()),
+    })
+}
+
 /// The kernel does not take the programs.
-pub(super) fn impossible(why: String) -> Verdict {
-    Verdict::NotAvailable(Why {
+pub(super) fn impossible(why: String) -> Why {
+    Why {
         why,
         change: Some(
             "use a kernel on which root may load raw tracepoint programs (5.10 or later)".to_owned(),
         ),
-    })
+    }
 }
 
 /// Without privilege.

@@ -146,7 +146,7 @@ fn in_a_cgroup(
         Err(cause) => proofs.fail(cgroup::PAIRS, &cause),
     }
     proofs.observation = match (&slot, watched) {
-        (Err(why), _) => observe::impossible(why.clone()),
+        (Err(why), _) => Verdict::NotAvailable(why.clone()),
         (_, Some(Ok(found))) => observe::verdict(&found, &seen),
         (_, Some(Err(cause))) => Verdict::not_enforced(format!("its self-test did not work: {cause}")),
         (_, None) => Verdict::not_enforced("its self-test was not made"),
@@ -165,9 +165,10 @@ fn in_a_cgroup(
 }
 
 /// From now on the kernel half watches the cgroup. A slot, or why it does not.
-fn observed(programs: &mut Programs, cgroup: &Sandbox) -> Result<u32, String> {
-    programs.observation()?;
-    let failed = |error| crate::refusal::chain(&error);
+fn observed(programs: &mut Programs, cgroup: &Sandbox) -> Result<u32, Why> {
+    observe::in_the_first_pid_namespace()?;
+    let failed = |error| observe::impossible(crate::refusal::chain(&error));
+    programs.observation().map_err(observe::impossible)?;
     programs.observe_start().map_err(failed)?;
     programs.open_slot(cgroup.id(), true).map_err(|error| {
         programs.observe_stop();

@@ -264,5 +264,5 @@ fn the_same_attempt_a_million_times() -> Result<()> {
 
 #[test]
 fn many_different_attempts_among_them() -> Result<()> {
-    flooded(100)
+    flooded(20)
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::{desk::Desk, places::Places};
 use crate::{
     audit::LaunchRoot,
-    link::message::{LaunchRequest, User, View},
+    link::message::{LaunchRequest, OverBudget, User, View},
     warden::{
         launch::{Parked, report::RootFacts},
         serve::Warden,
@@ -54,7 +54,9 @@ impl Admission {
             }
         };
         let places = places(request, parked);
-        let desk = Rc::new(Desk::new(session, &request.server, places, parked.pid));
+        let quarantine = request.over_budget == OverBudget::Quarantine;
+        let desk = Desk::new(session, &request.server, quarantine, places, parked.pid);
+        let desk = Rc::new(desk);
         warden.ring.route(cgroup, desk.clone());
         Ok(Self {
             warden: warden.clone(),
@@ -76,7 +78,7 @@ impl Admission {
             (true, _) => "tracepoints+cgroup-bpf+seccomp",
             (false, Some(_)) => "cgroup-bpf+seccomp",
             // Without root: no program, but seccomp's refusals are heard all the same.
-            (false, None) => "seccomp",
+            (false, None) => "none",
         }
     }
 

@@ -60,13 +60,20 @@ pub(in crate::warden) struct Desk {
 }
 
 impl Desk {
-    /// For the sandbox of this init, which is parked.
-    pub(in crate::warden) fn new(session: &str, server: &str, places: Places, init: i32) -> Self {
+    /// For the sandbox of this init, which is parked. `quarantine`: what goes over the budget has consequences, and they
+    /// are told with it.
+    pub(in crate::warden) fn new(
+        session: &str,
+        server: &str,
+        quarantine: bool,
+        places: Places,
+        init: i32,
+    ) -> Self {
         let look = Look::into(init).inspect_err(|error| {
             tracing::warn!(session, %error, "the sandbox cannot be looked into: records lack what would be looked up");
         });
         Self {
-            ledger: RefCell::new(Ledger::new(session, server)),
+            ledger: RefCell::new(Ledger::new(session, server, quarantine)),
             around: Surroundings {
                 places,
                 look: look.ok(),

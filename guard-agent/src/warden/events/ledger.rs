@@ -134,10 +134,12 @@ pub(in crate::warden) struct Ledger {
     losses: Losses,
     pending: VecDeque<Body>,
     tick: u64,
+    /// The first gap of what is over the budget is the quarantine's to tell.
+    quarantine: bool,
 }
 
 impl Ledger {
-    pub(in crate::warden) fn new(session: &str, server: &str) -> Self {
+    pub(in crate::warden) fn new(session: &str, server: &str, quarantine: bool) -> Self {
         Self {
             session: session.to_owned(),
             server: server.to_owned(),
@@ -146,6 +148,7 @@ impl Ledger {
             losses: Losses::default(),
             pending: VecDeque::new(),
             tick: 0,
+            quarantine,
         }
     }
 
@@ -207,7 +210,8 @@ impl Ledger {
         let (records, over) = self.allowed.due(self.tick, last);
         self.pending.extend(records);
         self.losses.add(GapKind::AllowedLost, over);
-        let gaps = self.losses.due(&self.session, self.tick, last);
+        let held = self.quarantine.then_some(GapKind::OverBudget);
+        let gaps = self.losses.due(&self.session, self.tick, last, held);
         self.pending.extend(gaps.into_iter().map(Body::Gap));
     }
 
@@ -228,6 +232,7 @@ impl Ledger {
 
     /// The gap of what went over the budget, to be written at once.
     pub(in crate::warden) fn over(&mut self) -> Option<Gap> {
+        self.quarantine = false;
         self.losses.now(&self.session, GapKind::OverBudget)
     }
 }
@@ -323,7 +328,7 @@ mod tests {
 
     #[test]
     fn every_attempt_is_counted_once() {
-        let mut ledger = Ledger::new("s", "server");
+        let mut ledger = Ledger::new("s", "server", false);
         let mut told = Told::default();
         let attempts = 200_000u32;
         for number in 0..attempts {
@@ -353,7 +358,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_one_kind_does_not_hide_another() {
-        let mut ledger = Ledger::new("s", "server");
+        let mut ledger = Ledger::new("s", "server", false);
         for port in 0..5000 {
             attempt(&mut ledger, connect(port), "connect");
             ledger.tick();
@@ -371,7 +376,7 @@ mod tests {
 
     #[test]
     fn what_is_allowed_displaces_no_denial() {
-        let mut ledger = Ledger::new("s", "server");
+        let mut ledger = Ledger::new("s", "server", false);
         for number in 0..5000 {
             attempt(&mut ledger, opened(number), "open");
         }
@@ -388,8 +393,28 @@ mod tests {
     }
 
     #[test]
+    fn the_first_gap_over_the_budget_waits_for_the_quarantine() {
+        let mut ledger = Ledger::new("s", "server", true);
+        for port in 0..2000 {
+            attempt(&mut ledger, connect(port), "connect");
+        }
+        let _ = ledger.take(usize::MAX);
+        ledger.tick();
+        assert!(ledger.is_over() && !ledger.has_news());
+        let gap = ledger.over().unwrap();
+        assert_eq!(gap.gap.lost.map(|lost| lost.0), Some(2000 - MOST_DENIED as u64));
+        for port in 2000..2010 {
+            attempt(&mut ledger, connect(port), "connect");
+        }
+        ledger.tick();
+        let mut told = Told::default();
+        told.take(&mut ledger);
+        assert_eq!(told.over, 10);
+    }
+
+    #[test]
     fn losses_are_told_while_the_session_lives_and_at_its_end() {
-        let mut ledger = Ledger::new("s", "server");
+        let mut ledger = Ledger::new("s", "server", false);
         let mut told = Told::default();
         for lost in 1..=1000 {
             ledger.lost(lost, 0, 0);
@@ -410,7 +435,7 @@ mod tests {
 
     #[test]
     fn one_denial_a_second_lasts_for_days() {
-        let mut ledger = Ledger::new("s", "server");
+        let mut ledger = Ledger::new("s", "server", false);
         let (mut told, days) = (Told::default(), 3);
         for _ in 0..days * 86_400 {
             attempt(&mut ledger, connect(1), "connect");
@@ -425,7 +450,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_sum_is_exact_whatever_happens(steps in proptest::collection::vec((0u16..40, 0u32..40, 0u8..10), 0..400)) {
-            let mut ledger = Ledger::new("s", "server");
+            let mut ledger = Ledger::new("s", "server", false);
             ledger.denied.most = 20;
             ledger.allowed.budget = 5000;
             let (mut told, mut denied, mut allowed) = (Told::default(), 0, 0);

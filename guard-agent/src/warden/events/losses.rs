@@ -73,11 +73,11 @@ impl Losses {
         tally.map_or(0, Tally::total)
     }
 
-    /// Gaps that are due at this tick; all of them when it is the last.
-    pub(super) fn due(&mut self, session: &str, tick: u64, last: bool) -> Vec<Gap> {
+    /// Gaps that are due at this tick; all of them when it is the last. Until then one kind may be held back.
+    pub(super) fn due(&mut self, session: &str, tick: u64, last: bool, held: Option<GapKind>) -> Vec<Gap> {
         let mut gaps = Vec::new();
         for tally in &mut self.0 {
-            if !last && !tally.when.is_due(tick) {
+            if !last && (held == Some(tally.kind) || !tally.when.is_due(tick)) {
                 continue;
             }
             let news = tally.news();
