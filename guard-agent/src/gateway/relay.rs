@@ -181,7 +181,12 @@ fn deliver(
         if now != taken {
             (taken, since) = (now, Instant::now());
         }
-        if outcome.signal.is_some() && since.elapsed() >= ladder::URGENT_DELIVER {
+        let hurry = if outcome.signal.is_some() {
+            Some(ladder::URGENT_DELIVER)
+        } else {
+            outcome.exited.is_none().then_some(ladder::LOST_DELIVER)
+        };
+        if hurry.is_some_and(|limit| since.elapsed() >= limit) {
             return;
         }
     }

@@ -90,7 +90,11 @@ pub(super) fn apply(
     step("init.parent", "", || {
         match ground {
             // Dead at once it would leave its descendants to somebody else: it ends them itself, and then.
-            Ground::Bare => process::adopt_orphans()?,
+            Ground::Bare => {
+                process::adopt_orphans()?;
+                // So that it hears of the warden's death even when somebody has stopped it.
+                process::parent_death_signal(libc::SIGCONT)?;
+            }
             Ground::Machine | Ground::UserNamespace => process::parent_death_signal(libc::SIGKILL)?,
         }
         parent_lives(channel)

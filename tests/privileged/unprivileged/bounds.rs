@@ -122,6 +122,21 @@ fn metadata_outside_writable_roots_stays() -> Result<()> {
     Ok(())
 }
 
+/// The view's own trees have the server's uid there; a read-only mount stands for root's.
+#[test]
+fn trees_of_its_own_uid_are_closed() -> Result<()> {
+    if bare()? {
+        return Ok(());
+    }
+    let place = Place::new("trees")?;
+    let mut inside = place.inside()?;
+    for directory in ["/", "/dev", "/run", "/etc"] {
+        inside.fails(&format!("os.mkdir({:?} + '/x')", directory), &["EROFS", "EACCES"])?;
+        inside.fails(&format!("os.chmod({directory:?}, 0o777)"), &["EROFS"])?;
+    }
+    Ok(())
+}
+
 fn all_of(user: u32, mark: &str) -> Vec<i32> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {

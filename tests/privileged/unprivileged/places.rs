@@ -110,3 +110,47 @@ fn a_directory_in_tmp_is_looked_at() -> Result<()> {
     clean(&path);
     outcome
 }
+
+/// The warden's socket, where somebody else could reach it: only its user is heard.
+#[test]
+fn another_user_is_not_served() -> Result<()> {
+    use std::io::Read as _;
+    let place = Place::new("peer")?;
+    let mut inside = place.inside()?;
+    let state = place.bench.state();
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o755))?;
+    fs::set_permissions(state.join("warden.sock"), fs::Permissions::from_mode(0o777))?;
+    let hello = |uid: u32| -> Result<String> {
+        let script = "import socket, sys\ns = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\ns.settimeout(5)\n\
+                      s.connect(sys.argv[1])\ns.send(b'{\"type\":\"hello\",\"link\":0,\"build\":\"x\"}')\n\
+                      print(s.recv(65536).decode() or 'closed')";
+        use std::os::unix::process::CommandExt as _;
+        let mut child = std::process::Command::new("/usr/bin/python3")
+            .args(["-c", script])
+            .arg(state.join("warden.sock"))
+            .uid(uid)
+            .gid(place.user.gid)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()?;
+        let (mut out, mut err) = (String::new(), String::new());
+        if let (Some(stdout), Some(stderr)) = (&mut child.stdout, &mut child.stderr) {
+            stdout.read_to_string(&mut out)?;
+            stderr.read_to_string(&mut err)?;
+        }
+        child.wait()?;
+        Ok(out + err.lines().last().unwrap_or_default())
+    };
+    let own = hello(place.user.uid)?;
+    ensure!(
+        own.contains("cannot use the running warden"),
+        "its user hears `{own}`"
+    );
+    let other = hello(place.user.uid + 1)?;
+    ensure!(
+        other.trim() == "closed" || other.contains("ConnectionReset") || other.contains("BrokenPipe"),
+        "another user hears `{other}`"
+    );
+    inside.gives("1 + 1", 2)?;
+    Ok(())
+}
