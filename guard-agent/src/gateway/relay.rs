@@ -68,6 +68,7 @@ enum Event {
 struct About<'a> {
     name: &'a str,
     session: &'a str,
+    observed: bool,
     rules: &'a Rules,
 }
 
@@ -140,6 +141,7 @@ pub fn run(
     let about = About {
         name,
         session: &launched.session,
+        observed: launched.not_observed.is_none(),
         rules,
     };
     let mut outcome = Session {
@@ -456,6 +458,7 @@ fn conclude(about: &About<'_>, outcome: &Outcome, activity: &Activity, tail: &st
         session: about.session,
         exited,
         answered: activity.to_client.load(Ordering::Relaxed) > 0,
+        observed: about.observed,
         lived: outcome.lived,
         rules: about.rules,
         tail: tail.lines(LAST_LINES),
