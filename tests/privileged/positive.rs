@@ -59,9 +59,10 @@ fn main() -> Result<()> {
                 match (judged, unable) {
                     (judged, None) => judged.map_err(failed),
                     (Err(_), Some(_)) => Ok(()),
-                    (Ok(()), Some(why)) => {
-                        Err(format!("listed as not working (`{why}`), and works: take it off the list").into())
-                    }
+                    (Ok(()), Some(why)) => Err(format!(
+                        "listed as not working (`{why}`), and works: take it off the list"
+                    )
+                    .into()),
                 }
             }));
         }
@@ -285,9 +286,7 @@ fn twenty_secrets() -> Result<()> {
     fs::create_dir(&bin)?;
     let probe = bin.join("guard-probe");
     fs::copy(programs::probe()?, &probe)?;
-    let mut agent = AgentBuilder::at_tier(&bench)?
-        .runtime("static")
-        .root(&bin, "rx");
+    let mut agent = AgentBuilder::at_tier(&bench)?.runtime("static").root(&bin, "rx");
     for name in SECRETS {
         agent = agent.outer_env(name, "planted-secret-value");
     }

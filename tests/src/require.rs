@@ -131,7 +131,9 @@ impl Leg {
 
     /// The probes that it lets through in a view.
     pub fn residuals<'a>(&'a self, view: &'a str) -> impl Iterator<Item = &'a str> {
-        let lists = [view, "both"].into_iter().filter_map(|list| self.residual.get(list));
+        let lists = [view, "both"]
+            .into_iter()
+            .filter_map(|list| self.residual.get(list));
         lists.flat_map(|list| list.keys().map(String::as_str))
     }
 

@@ -1,8 +1,8 @@
 //! The server goes by itself: what is said of it, and what is recorded.
 
 use anyhow::{Context as _, Result, ensure};
-use guard_tests::tier::Tier;
 use guard_tests::life::left::Role;
+use guard_tests::tier::Tier;
 
 use super::{ended, exit_record, on_stage};
 

@@ -131,7 +131,7 @@ fn trees_of_its_own_uid_are_closed() -> Result<()> {
     let place = Place::new("trees")?;
     let mut inside = place.inside()?;
     for directory in ["/", "/dev", "/run", "/etc"] {
-        inside.fails(&format!("os.mkdir({:?} + '/x')", directory), &["EROFS", "EACCES"])?;
+        inside.fails(&format!("os.mkdir({directory:?} + '/x')"), &["EROFS", "EACCES"])?;
         inside.fails(&format!("os.chmod({directory:?}, 0o777)"), &["EROFS"])?;
     }
     Ok(())

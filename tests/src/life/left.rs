@@ -108,7 +108,11 @@ impl Left {
     pub fn sandboxes(&self) -> usize {
         match self.cgroups.len() {
             // Without root there is none; each session has its file.
-            0 => self.files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "json")).count(),
+            0 => self
+                .files
+                .iter()
+                .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+                .count(),
             // The first is the parent.
             with_parent => with_parent - 1,
         }

@@ -196,7 +196,11 @@ pub fn gateway(tier: Tier) -> Vec<&'static str> {
 }
 
 fn without(steps: &[&'static str], these: &[&str]) -> Vec<&'static str> {
-    steps.iter().copied().filter(|step| !these.contains(step)).collect()
+    steps
+        .iter()
+        .copied()
+        .filter(|step| !these.contains(step))
+        .collect()
 }
 
 /// Writes without which there is no launch.

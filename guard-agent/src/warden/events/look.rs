@@ -132,27 +132,27 @@ mod tests {
     fn links_that_lead_out_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path();
-        fs::create_dir_all(top.join("root/sub")).unwrap();
-        fs::write(top.join("root/sub/file"), "").unwrap();
-        symlink("/outside/secret", top.join("root/out")).unwrap();
-        symlink("../../outside", top.join("root/sub/up")).unwrap();
-        symlink("sub", top.join("root/in")).unwrap();
-        symlink("loop", top.join("root/loop")).unwrap();
-        let mut places = Places::new(View::Private, b"/root");
-        places.root(b"/root", Rights::RW);
+        fs::create_dir_all(top.join("docs/sub")).unwrap();
+        fs::write(top.join("docs/sub/file"), "").unwrap();
+        symlink("/outside/secret", top.join("docs/out")).unwrap();
+        symlink("../../outside", top.join("docs/sub/up")).unwrap();
+        symlink("sub", top.join("docs/in")).unwrap();
+        symlink("loop", top.join("docs/loop")).unwrap();
+        let mut places = Places::new(View::Private, b"/docs");
+        places.root(b"/docs", Rights::RW);
         let look = Look {
             namespace: PathBuf::new(),
             root: File::open(top).unwrap().into(),
         };
         for (path, wanted) in [
-            (&b"/root/out"[..], true),
-            (b"/root/out/deeper", true),
-            (b"/root/sub/up/x", true),
-            (b"/root/in/up/x", true),
-            (b"/root/in/missing", false),
-            (b"/root/sub/missing", false),
-            (b"/root/sub/file", false),
-            (b"/root/loop", false),
+            (&b"/docs/out"[..], true),
+            (b"/docs/out/deeper", true),
+            (b"/docs/sub/up/x", true),
+            (b"/docs/in/up/x", true),
+            (b"/docs/in/missing", false),
+            (b"/docs/sub/missing", false),
+            (b"/docs/sub/file", false),
+            (b"/docs/loop", false),
             (b"/missing", false),
         ] {
             // What the kernel has not at hand is not found: it has, after this.

@@ -186,7 +186,12 @@ pub fn park(context: &Context, job: &Job) -> Result<Parked, Refusal> {
     })?;
     let scratch = cgroup.scratch().map(Octets::from);
     drop(theirs);
-    tracing::debug!(session = job.session, init = born.pid, mounts = entries.len(), "init is born");
+    tracing::debug!(
+        session = job.session,
+        init = born.pid,
+        mounts = entries.len(),
+        "init is born"
+    );
     undo.init = Some(born.pid);
     // 5. Init does the rest inside; it reports when it is as confined as the child will be.
     step("launch.setup", || Ok(()))?;
