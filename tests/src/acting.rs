@@ -191,7 +191,12 @@ impl Stage {
                 return Ok(found.clone());
             }
             if Instant::now() > until {
-                bail!("no record of {what}");
+                let last: Vec<_> = records.iter().rev().take(3).map(|record| &record.body).collect();
+                let log = fs::read_to_string(self.bench.state().join("warden.log")).unwrap_or_default();
+                bail!(
+                    "no record of {what} among {}, the last of which are {last:?}; the warden's log:\n{log}",
+                    records.len()
+                );
             }
             std::thread::sleep(Duration::from_millis(20));
         }

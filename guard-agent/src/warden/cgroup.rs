@@ -275,8 +275,9 @@ impl Sandbox {
     }
 
     /// Stops every task for good, those that are born meanwhile too. A killed task still dies.
-    pub fn freeze(&self) -> io::Result<()> {
-        fs::write(self.path.join("cgroup.freeze"), "1")
+    pub fn freezer(&self) -> impl Fn() -> io::Result<()> + use<> {
+        let file = self.path.join("cgroup.freeze");
+        move || fs::write(&file, "1")
     }
 
     /// Whether every task has stopped.

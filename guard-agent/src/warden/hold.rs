@@ -188,11 +188,13 @@ impl Sandbox {
         }
     }
 
-    /// Stops every task in it; does not wait. Without a cgroup nothing can stop them all at once.
-    pub fn freeze(&self) -> io::Result<()> {
+    /// What stops every task in it; it does not wait. Without a cgroup nothing can stop them all at once.
+    pub fn freezer(&self) -> Box<dyn Fn() -> io::Result<()>> {
         match self {
-            Self::Cgroup(cgroup) => cgroup.freeze(),
-            Self::Processes(_) => Err(io::Error::new(io::ErrorKind::Unsupported, "it has no cgroup")),
+            Self::Cgroup(cgroup) => Box::new(cgroup.freezer()),
+            Self::Processes(_) => {
+                Box::new(|| Err(io::Error::new(io::ErrorKind::Unsupported, "it has no cgroup")))
+            }
         }
     }
 

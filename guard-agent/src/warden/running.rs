@@ -29,7 +29,7 @@ use crate::{
     link::{
         asynchronous::AsyncLink,
         channel::ChannelError,
-        message::{Exited, FromWarden, LaunchRequest, Launched, OverBudget, ToWarden},
+        message::{Exited, FromWarden, LaunchRequest, Launched, ToWarden},
     },
     octets::Octets,
     refusal::{Refusal, chain},
@@ -64,7 +64,6 @@ pub(super) struct Running {
     pub(super) init: AsyncLink,
     pub(super) notifications: AsyncFd<Listener>,
     pub(super) admission: Admission,
-    pub(super) over_budget: OverBudget,
     /// Since when it is frozen.
     quarantined: Option<Instant>,
     /// Records that could not be written.
@@ -104,7 +103,6 @@ impl Running {
             server: request.server.clone(),
             started: Instant::now(),
             admission,
-            over_budget: request.over_budget,
             quarantined: None,
             unwritten: 0,
             cgroup: parked.cgroup,
@@ -249,7 +247,7 @@ impl Running {
         })
     }
 
-    /// Freezes a sandbox whose denials went over their budget, where the policy asks for that. An error ends it.
+    /// Tells of a sandbox that was frozen since its denials went over their budget. An error ends it.
     async fn quarantine(&mut self, link: &AsyncLink, trail: &AuditHandle) -> Result<(), End> {
         if let Some(since) = self.quarantined {
             let stuck = since.elapsed() > FREEZE_LIMIT && !self.cgroup.is_frozen();
@@ -259,10 +257,10 @@ impl Running {
                 Ok(())
             };
         }
-        if self.over_budget != OverBudget::Quarantine || !self.admission.desk().is_over() {
+        let Some(frozen) = self.admission.desk().frozen() else {
             return Ok(());
-        }
-        if let Err(error) = self.cgroup.freeze() {
+        };
+        if let Err(error) = frozen {
             tracing::error!(session = self.session, %error, "cannot freeze the sandbox");
             return Err(End::killed(
                 "warden: it went over its budget and cannot be frozen",

@@ -54,8 +54,8 @@ impl Admission {
             }
         };
         let places = places(request, parked);
-        let quarantine = request.over_budget == OverBudget::Quarantine;
-        let desk = Desk::new(session, &request.server, quarantine, places, parked.pid);
+        let freeze = (request.over_budget == OverBudget::Quarantine).then(|| parked.cgroup.freezer());
+        let desk = Desk::new(session, &request.server, freeze, places, parked.pid);
         let desk = Rc::new(desk);
         warden.ring.route(cgroup, desk.clone());
         Ok(Self {

@@ -1,6 +1,9 @@
 //! Where the events of one sandbox arrive: whoever reads the ring puts them in, the session takes records out.
 
-use std::cell::RefCell;
+use std::{
+    cell::{OnceCell, RefCell},
+    io,
+};
 
 use tokio::sync::Notify;
 
@@ -52,20 +55,26 @@ impl Surroundings {
 }
 
 /// One sandbox's. Nothing waits in between: an event is counted when it is read.
-#[derive(Debug)]
 pub(in crate::warden) struct Desk {
     ledger: RefCell<Ledger>,
     around: Surroundings,
     news: Notify,
+    /// Freezes the sandbox, where what goes over the budget has that consequence.
+    freeze: Option<Freeze>,
+    /// What came of it.
+    frozen: OnceCell<io::Result<()>>,
 }
 
+/// Stops a sandbox at once.
+pub(in crate::warden) type Freeze = Box<dyn Fn() -> io::Result<()>>;
+
 impl Desk {
-    /// For the sandbox of this init, which is parked. `quarantine`: what goes over the budget has consequences, and they
-    /// are told with it.
+    /// For the sandbox of this init, which is parked. With `freeze` it is frozen when
+    /// its denials go over the budget.
     pub(in crate::warden) fn new(
         session: &str,
         server: &str,
-        quarantine: bool,
+        freeze: Option<Freeze>,
         places: Places,
         init: i32,
     ) -> Self {
@@ -73,12 +82,14 @@ impl Desk {
             tracing::warn!(session, %error, "the sandbox cannot be looked into: records lack what would be looked up");
         });
         Self {
-            ledger: RefCell::new(Ledger::new(session, server, quarantine)),
+            ledger: RefCell::new(Ledger::new(session, server, freeze.is_some())),
             around: Surroundings {
                 places,
                 look: look.ok(),
             },
             news: Notify::new(),
+            freeze,
+            frozen: OnceCell::new(),
         }
     }
 
@@ -89,13 +100,32 @@ impl Desk {
             Event::Call(event) => of_call::note(event, &mut ledger, &self.around),
             Event::Exec(event) => of_exec::note(event, &mut ledger, &self.around),
         }
+        self.look_at(&ledger);
+    }
+
+    pub(in crate::warden) fn notification(&self, notification: &Notification) {
+        let mut ledger = self.ledger.borrow_mut();
+        of_notification::note(notification, &mut ledger, &self.around);
+        self.look_at(&ledger);
+    }
+
+    /// A sandbox that goes over its budget stops now, not when what it did before is written.
+    fn look_at(&self, ledger: &Ledger) {
+        if let Some(freeze) = &self.freeze
+            && ledger.is_over()
+            && self.frozen.get().is_none()
+        {
+            let _ = self.frozen.set(freeze());
+            self.news.notify_one();
+        }
         if ledger.has_news() {
             self.news.notify_one();
         }
     }
 
-    pub(in crate::warden) fn notification(&self, notification: &Notification) {
-        of_notification::note(notification, &mut self.ledger.borrow_mut(), &self.around);
+    /// What came of freezing it, once it went over its budget.
+    pub(in crate::warden) fn frozen(&self) -> Option<&io::Result<()>> {
+        self.frozen.get()
     }
 
     /// What the kernel half has counted for this sandbox.
@@ -105,7 +135,9 @@ impl Desk {
 
     /// A moment has passed.
     pub(in crate::warden) fn tick(&self) {
-        self.ledger.borrow_mut().tick();
+        let mut ledger = self.ledger.borrow_mut();
+        ledger.tick();
+        self.look_at(&ledger);
     }
 
     pub(in crate::warden) fn finish(&self) {
@@ -125,10 +157,6 @@ impl Desk {
             self.news.notify_one();
         }
         records
-    }
-
-    pub(in crate::warden) fn is_over(&self) -> bool {
-        self.ledger.borrow().is_over()
     }
 
     /// The gap of what went over the budget.
