@@ -225,7 +225,7 @@ fn restrict(rules: &[(OwnedFd, Access)], setup: &Setup, confinement: &mut Confin
     let network = setup.ground != Ground::Machine;
     match landlock::restrict(&rules, landlock::Settings { network }) {
         Ok(state) => {
-            let state = landlock_found(setup.ground, setup.inet_sockets || setup.unix_sockets, state);
+            let state = landlock_found(setup.ground, setup.inet_sockets || setup.unix_sockets, &state);
             confinement.landlock_abi = state.abi;
             confinement.landlock_scopes = state.scopes;
             confinement.landlock_missing = state.missing;
@@ -241,13 +241,13 @@ fn restrict(rules: &[(OwnedFd, Access)], setup: &Setup, confinement: &mut Confin
 }
 
 /// Landlock as the record tells it; `sockets`: whether the filter lets any be made that reach others.
-pub(crate) fn landlock_found(ground: Ground, sockets: bool, state: landlock::LandlockState) -> Landlock {
+pub(crate) fn landlock_found(ground: Ground, sockets: bool, state: &landlock::LandlockState) -> Landlock {
     let missing = state.missing.iter().filter_map(|missing| {
         let why = consequence(ground, sockets, missing)?;
         Some(landlock::Missing { why, ..*missing })
     });
     let missing = missing.collect();
-    Landlock::from(landlock::LandlockState { missing, ..state })
+    Landlock::from(landlock::LandlockState { missing, ..*state })
 }
 
 /// What follows from something that this kernel's Landlock lacks, when something does.

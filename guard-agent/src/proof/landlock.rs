@@ -102,12 +102,7 @@ fn found(without_root: bool, state: &LandlockState) -> Vec<(Ground, facets::Land
     } else {
         &[Ground::Machine]
     };
-    let of = |ground: &Ground| {
-        (
-            *ground,
-            init::landlock_found(*ground, !without_root, state.clone()),
-        )
-    };
+    let of = |ground: &Ground| (*ground, init::landlock_found(*ground, !without_root, state));
     grounds.iter().map(of).collect()
 }
 
