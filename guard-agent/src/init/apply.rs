@@ -229,12 +229,7 @@ fn restrict(rules: &[(OwnedFd, Access)], setup: &Setup, confinement: &mut Confin
     let network = setup.ground != Ground::Machine;
     match landlock::restrict(&rules, landlock::Settings { network }) {
         Ok(state) => {
-            let missing = state.missing.iter().filter_map(|missing| {
-                let why = consequence(setup, missing)?;
-                Some(landlock::Missing { why, ..*missing })
-            });
-            let missing = missing.collect();
-            let state = Landlock::from(landlock::LandlockState { missing, ..state });
+            let state = landlock_found(setup.ground, setup.inet_sockets || setup.unix_sockets, &state);
             confinement.landlock_abi = state.abi;
             confinement.landlock_scopes = state.scopes;
             confinement.landlock_missing = state.missing;
@@ -249,11 +244,21 @@ fn restrict(rules: &[(OwnedFd, Access)], setup: &Setup, confinement: &mut Confin
     }
 }
 
+/// Landlock as the record tells it; `sockets`: whether the filter lets any be made that reach others.
+pub(crate) fn landlock_found(ground: Ground, sockets: bool, state: &landlock::LandlockState) -> Landlock {
+    let missing = state.missing.iter().filter_map(|missing| {
+        let why = consequence(ground, sockets, missing)?;
+        Some(landlock::Missing { why, ..*missing })
+    });
+    let missing = missing.collect();
+    Landlock::from(landlock::LandlockState { missing, ..*state })
+}
+
 /// What follows from something that this kernel's Landlock lacks, when something does.
-fn consequence(setup: &Setup, missing: &landlock::Missing) -> Option<&'static str> {
-    let bare = setup.ground == Ground::Bare;
+fn consequence(ground: Ground, sockets: bool, missing: &landlock::Missing) -> Option<&'static str> {
+    let bare = ground == Ground::Bare;
     match missing.what {
-        "unix sockets by path" | "TCP" | "UDP" if !setup.inet_sockets && !setup.unix_sockets => None,
+        "unix sockets by path" | "TCP" | "UDP" if !sockets => None,
         // Said of the facet it concerns.
         "scopes" if bare => None,
         "truncation" if bare => Some("seccomp refuses to empty what was not opened for writing"),

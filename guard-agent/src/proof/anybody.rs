@@ -64,7 +64,7 @@ fn all(directory: &Path, scaffold: &Path, proofs: &mut Proofs, until: Instant) -
     drop(other);
     match in_landlock.and_then(|child| child.join(until)) {
         Ok(found) => {
-            proofs.landlock = found.landlock;
+            proofs.landlock = found.on(proofs.ground);
             proofs.add(found.findings);
         }
         Err(cause) => proofs.fail(pairs(landlock::FACETS, Layer::Landlock), &cause),

@@ -85,7 +85,7 @@ fn all(with: Privileged<'_>, proofs: &mut Proofs, until: Instant) -> Result<(), 
     }
     match joined(in_landlock, until) {
         Ok(found) => {
-            proofs.landlock = found.landlock;
+            proofs.landlock = found.on(Ground::Machine);
             proofs.add(found.findings);
         }
         Err(cause) => proofs.fail(

@@ -85,12 +85,16 @@ const PLACES: [&str; 3] = ["/run", "/tmp", "/dev/shm"];
 
 /// Sees the directories of checks while they are there: by them their cgroups are known, which others' are not.
 struct Watch {
+    /// Those of others, or of a test that was killed.
+    before: BTreeSet<PathBuf>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<BTreeSet<PathBuf>>,
 }
 
 impl Watch {
     fn start() -> Self {
+        let here = |place: &&str| listed(Path::new(place), "guard-agent-check-");
+        let before = PLACES.iter().flat_map(here).collect();
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
@@ -103,7 +107,7 @@ impl Watch {
             }
             seen
         });
-        Self { stop, thread }
+        Self { before, stop, thread }
     }
 
     fn nothing_left(self, user: bool) -> Result<()> {
@@ -112,6 +116,7 @@ impl Watch {
             .thread
             .join()
             .map_err(|_| anyhow::anyhow!("the watching thread panicked"))?;
+        let seen: Vec<_> = seen.difference(&self.before).collect();
         ensure!(
             !seen.is_empty(),
             "no check was seen at work: this test tests nothing"
