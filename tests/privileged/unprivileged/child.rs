@@ -214,3 +214,38 @@ fn a_refused_call_is_recorded() -> Result<()> {
     }
     Ok(())
 }
+
+/// In a container `/proc` is often masked. The kernel then gives no new one, and the server has none.
+#[test]
+fn where_proc_is_masked_it_has_none() -> Result<()> {
+    if bare()? {
+        return Ok(());
+    }
+    let place = Place::new("masked")?;
+    let mut start = place.start()?;
+    let around = guard_tests::programs::around()?;
+    let ids = [place.user.uid.to_string(), place.user.gid.to_string()];
+    let mut words: Vec<std::ffi::OsString> = vec![
+        around.clone().into(),
+        "directory".into(),
+        "/proc/bus".into(),
+        around.into(),
+        "user".into(),
+    ];
+    words.extend(ids.map(Into::into));
+    words.append(&mut start.words);
+    (start.words, start.by_words) = (words, true);
+    let agent = guard_tests::agent::AgentBuilder::new(&place.bench)
+        .started(start)
+        .root(&place.path("r"), "r");
+    let mut inside = guard_tests::inside::Inside::start(agent)?;
+    inside.gives("os.listdir('/proc')", json!([]))?;
+    inside.gives(&format!("text({})", py(place.path("r/read"))), "readable")?;
+    let finished = inside.end()?;
+    ensure!(
+        finished.stderr.contains("the server has no `/proc`"),
+        "{}",
+        finished.stderr
+    );
+    Ok(())
+}
