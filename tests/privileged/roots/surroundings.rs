@@ -73,7 +73,10 @@ fn the_mounts_hold_by_themselves() -> Result<()> {
             inside.gives(&format!("bool(os.statvfs('{own}').f_flag & os.ST_NOSUID)"), true)?;
         }
         // The host's tree is not kept below the view, where `/..` would lead.
-        inside.gives("[line.split()[4] for line in open('/proc/self/mountinfo')].count('/')", 1)?;
+        inside.gives(
+            "[line.split()[4] for line in open('/proc/self/mountinfo')].count('/')",
+            1,
+        )?;
         // Granted for its time zones, not for code.
         let zone = "/usr/share/zoneinfo/UTC";
         inside.gives(&format!("bool(os.statvfs('{zone}').f_flag & os.ST_RDONLY)"), true)?;

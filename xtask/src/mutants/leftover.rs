@@ -13,10 +13,16 @@ use std::{
     time::Duration,
 };
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
 const OFTEN: Duration = Duration::from_millis(25);
 
 /// Notes the cgroups in which programs built in one place are seen.
 pub(super) struct Watch {
+    place: PathBuf,
     seen: Arc<Mutex<BTreeSet<PathBuf>>>,
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -40,6 +46,7 @@ impl Watch {
             })
         };
         Self {
+            place: place.to_owned(),
             seen,
             over,
             thread: Some(thread),
@@ -52,6 +59,8 @@ impl Watch {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+        // Gone with their namespace, where they had one.
+        processes(&self.place).for_each(|process| end(&process));
         let Some(top) = hierarchy() else { return Vec::new() };
         let seen = self.seen.lock().map(|seen| seen.clone()).unwrap_or_default();
         let mut stayed = Vec::new();
@@ -65,12 +74,27 @@ impl Watch {
     }
 }
 
+/// Processes whose program lies below a place.
+fn processes(place: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(move |path| fs::read_link(path.join("exe")).is_ok_and(|exe| exe.starts_with(place)))
+}
+
+fn end(process: &Path) {
+    let pid = process.file_name().and_then(|name| name.to_str()?.parse().ok());
+    if let Some(pid) = pid {
+        let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+    }
+}
+
 /// Cgroups of agents, as `/proc/PID/cgroup` names them.
 fn cgroups(place: &Path) -> Vec<PathBuf> {
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    processes
-        .filter(|entry| fs::read_link(entry.path().join("exe")).is_ok_and(|exe| exe.starts_with(place)))
-        .filter_map(|entry| fs::read_to_string(entry.path().join("cgroup")).ok())
+    processes(place)
+        .filter_map(|process| fs::read_to_string(process.join("cgroup")).ok())
         .filter_map(|text| {
             text.lines()
                 .find_map(|line| line.strip_prefix("0::"))
