@@ -17,6 +17,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use sha2::{Digest as _, Sha256};
 
 const OFTEN: Duration = Duration::from_millis(25);
 
@@ -92,16 +93,32 @@ fn end(process: &Path) {
 }
 
 /// Cgroups of agents, as `/proc/PID/cgroup` names them.
+///
+/// A sandbox may live too shortly to be seen in its own; its warden and its `run` name the state directory, which
+/// names the cgroup of all of them (`guard-agent/src/warden/cgroup.rs`).
 fn cgroups(place: &Path) -> Vec<PathBuf> {
-    processes(place)
-        .filter_map(|process| fs::read_to_string(process.join("cgroup")).ok())
-        .filter_map(|text| {
-            text.lines()
-                .find_map(|line| line.strip_prefix("0::"))
-                .map(PathBuf::from)
-        })
-        .filter(|path| path.to_string_lossy().contains("/guard-agent-"))
-        .collect()
+    let mut found = Vec::new();
+    for process in processes(place) {
+        let text = fs::read_to_string(process.join("cgroup")).unwrap_or_default();
+        let own = text.lines().find_map(|line| line.strip_prefix("0::"));
+        found.extend(
+            own.filter(|path| path.contains("/guard-agent-"))
+                .map(PathBuf::from),
+        );
+        let words = fs::read(process.join("cmdline")).unwrap_or_default();
+        let mut words = words
+            .split(|byte| *byte == 0)
+            .skip_while(|word| *word != b"--state");
+        if let Some(state) = words.nth(1) {
+            found.push(PathBuf::from(format!("/{}", of_state(state))));
+        }
+    }
+    found
+}
+
+fn of_state(state: &[u8]) -> String {
+    let name = format!("{:x}", Sha256::digest(state));
+    format!("guard-agent-{}", &name[..8])
 }
 
 fn hierarchy() -> Option<PathBuf> {
