@@ -64,10 +64,13 @@ fn repeats_add_up_to_the_attempts() -> Result<()> {
     Ok(())
 }
 
-/// A server that ends with its last attempts: what is still on its way then is waited for.
+/// A server that ends with its last attempts, while another fills the ring: what is still on its way is waited for.
 #[test]
 fn what_is_done_last_is_counted() -> Result<()> {
     let mut stage = Stage::new("private")?;
+    let mut noisy = stage.agent().option("--name", "noisy").spawn()?;
+    let noise = json!({"act": "flood", "path": stage.at("outside/noise"), "times": 100_000_000, "number": 2});
+    noisy.send(&noise.to_string())?;
     for _ in 0..10 {
         let agent = stage.agent();
         stage.start(&agent)?;
