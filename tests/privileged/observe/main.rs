@@ -2,4 +2,5 @@
 
 mod counts;
 mod kinds;
+mod shell;
 mod silence;

@@ -160,3 +160,54 @@ fn moved_or_removed_outside() -> Result<()> {
     }
     Ok(())
 }
+
+/// A root in an overlay: copying up gives a file another device and inode, which changes nothing for either side.
+#[test]
+fn a_root_on_an_overlay() -> Result<()> {
+    for view in VIEWS {
+        let stage = Stage::new("overlay")?;
+        tree(&stage, "lower/in")?;
+        tree(&stage, "lower/out")?;
+        let upper = stage.directory("upper")?;
+        let work = stage.directory("work")?;
+        let whole = stage.directory("whole")?;
+        let (at, root, outside) = (text(&whole), whole.join("in"), whole.join("out/note"));
+        // The outsider changes both files through the overlay when the server asks for it, and says so.
+        let setup = format!(
+            "mount -t overlay -o lowerdir={},upperdir={},workdir={} none {at}; \
+             (for turn in $(seq 200); do [ -e {at}/in/go ] && break; sleep 0.1; done; \
+             echo changed >>{at}/out/note; echo changed >>{at}/in/sub/inner; : >{at}/in/done) \
+             </dev/null >/dev/null 2>&1 & :",
+            text(&stage.path("lower")),
+            text(&upper),
+            text(&work)
+        );
+        let mut inside = Inside::start(around(launch(&stage, view).root(&root, "rw"), &setup))?;
+        let closed = &["ENOENT", "EACCES", "EROFS"];
+        let (note, inner) = (py(root.join("note")), py(root.join("sub/inner")));
+        inside.gives(&format!("text({note})"), "a note")?;
+        inside.fails(&format!("text({})", py(&outside)), closed)?;
+        // Copied up by the server itself.
+        inside.works(&format!("write({note}, 'mine')"))?;
+        inside.gives(&format!("text({note})"), "mine")?;
+        inside.works(&format!("write({})", py(root.join("go"))))?;
+        let done = py(root.join("done"));
+        inside.works(&format!(
+            "[__import__('time').sleep(0.1) for turn in range(200) if not os.path.exists({done})]"
+        ))?;
+        inside.gives(&format!("os.path.exists({done})"), true)?;
+        inside.gives(&format!("text({inner})"), "an inner notechanged\n")?;
+        inside.fails(&format!("text({})", py(&outside)), closed)?;
+        inside.fails(&format!("write({})", py(&outside)), closed)?;
+        inside.end()?;
+        ensure!(
+            fs::read_to_string(stage.path("upper/out/note"))? == "a notechanged\n",
+            "the outsider's change through the overlay, and no other, in {view}"
+        );
+        ensure!(
+            fs::read_to_string(stage.path("lower/in/note"))? == "a note",
+            "in {view}"
+        );
+    }
+    Ok(())
+}

@@ -259,3 +259,31 @@ fn working_directory() -> Result<()> {
     ensure!(finished.stderr.starts_with(&what), "{}", finished.stderr);
     Ok(())
 }
+
+/// A package runner that is killed in the middle of filling its cache: the next start finds none, and fills it whole.
+#[test]
+fn a_half_filled_cache_dies_with_its_session() -> Result<()> {
+    let stage = Stage::new("cache")?;
+    let cache = "os.path.join(os.environ['HOME'], '.npm/_cacache')";
+    let mut first = Inside::start(launch(&stage, "private"))?;
+    first.works(&format!("os.makedirs({cache})"))?;
+    first.works(&format!(
+        "[write(os.path.join({cache}, str(part)), 'x' * 4096) for part in range(50)]"
+    ))?;
+    first.gives(&format!("len(os.listdir({cache}))"), 50)?;
+    let agent = i32::try_from(first.pid())?;
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(agent),
+        nix::sys::signal::Signal::SIGKILL,
+    )?;
+    drop(first);
+    let mut second = Inside::start(launch(&stage, "private"))?;
+    second.gives(&format!("os.path.exists({cache})"), false)?;
+    second.works(&format!("os.makedirs({cache})"))?;
+    second.works(&format!(
+        "[write(os.path.join({cache}, str(part)), 'x' * 4096) for part in range(100)]"
+    ))?;
+    second.gives(&format!("len(os.listdir({cache}))"), 100)?;
+    second.end()?;
+    Ok(())
+}
