@@ -132,27 +132,27 @@ mod tests {
     fn links_that_lead_out_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path();
-        fs::create_dir_all(top.join("root/sub")).unwrap();
-        fs::write(top.join("root/sub/file"), "").unwrap();
-        symlink("/outside/secret", top.join("root/out")).unwrap();
-        symlink("../../outside", top.join("root/sub/up")).unwrap();
-        symlink("sub", top.join("root/in")).unwrap();
-        symlink("loop", top.join("root/loop")).unwrap();
-        let mut places = Places::new(View::Private, b"/root");
-        places.root(b"/root", Rights::RW);
+        fs::create_dir_all(top.join("base/sub")).unwrap();
+        fs::write(top.join("base/sub/file"), "").unwrap();
+        symlink("/outside/secret", top.join("base/out")).unwrap();
+        symlink("../../outside", top.join("base/sub/up")).unwrap();
+        symlink("sub", top.join("base/in")).unwrap();
+        symlink("loop", top.join("base/loop")).unwrap();
+        let mut places = Places::new(View::Private, b"/base");
+        places.root(b"/base", Rights::RW);
         let look = Look {
             namespace: PathBuf::new(),
             root: File::open(top).unwrap().into(),
         };
         for (path, wanted) in [
-            (&b"/root/out"[..], true),
-            (b"/root/out/deeper", true),
-            (b"/root/sub/up/x", true),
-            (b"/root/in/up/x", true),
-            (b"/root/in/missing", false),
-            (b"/root/sub/missing", false),
-            (b"/root/sub/file", false),
-            (b"/root/loop", false),
+            (&b"/base/out"[..], true),
+            (b"/base/out/deeper", true),
+            (b"/base/sub/up/x", true),
+            (b"/base/in/up/x", true),
+            (b"/base/in/missing", false),
+            (b"/base/sub/missing", false),
+            (b"/base/sub/file", false),
+            (b"/base/loop", false),
             (b"/missing", false),
         ] {
             // What the kernel has not at hand is not found: it has, after this.
