@@ -107,7 +107,9 @@ impl Evidence {
     /// Every judgement as a row of the containment table.
     fn rows(&self, suite: &Suite, views: &[&'static str]) -> Result<Vec<report::Row>> {
         let leg = std::env::var("GUARD_TEST_LEG").unwrap_or_else(|_| "any".into());
-        let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease")?.trim().to_owned();
+        let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease")?
+            .trim()
+            .to_owned();
         let mut rows = Vec::new();
         for view in views {
             let inside = self.views.get(view).context("the view did not run")?;

@@ -9,6 +9,7 @@ use guard_tests::{
         steps, trail,
     },
     programs,
+    tier::Tier,
 };
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -49,22 +50,29 @@ fn main() -> ExitCode {
             told(programs::agent().and_then(|agent| steps::require_faults(&agent)))
         }),
     ];
+    let tier = match Tier::current() {
+        Ok(tier) => tier,
+        Err(error) => {
+            eprintln!("{error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
     for (steps, expected) in [
-        (steps::WARDEN, BEFORE),
+        (steps::warden(tier), BEFORE),
         (
-            &["reaper.ready"][..],
+            vec!["reaper.ready"],
             Expected {
                 first_line: false,
                 ..BEFORE
             },
         ),
-        (steps::LAUNCH, BEFORE),
-        (steps::LAUNCH_WRITES, WRITE),
-        (steps::GATEWAY, GATEWAY),
+        (steps::launch(tier), BEFORE),
+        (steps::LAUNCH_WRITES.to_vec(), WRITE),
+        (steps::gateway(tier), GATEWAY),
     ] {
         trials.extend(
             steps
-                .iter()
+                .into_iter()
                 .map(|step| Trial::test(format!("fail::{step}"), move || told(refused(step, expected)))),
         );
     }

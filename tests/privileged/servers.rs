@@ -3,7 +3,15 @@
 use std::{net::TcpListener, path::Path, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
-use guard_tests::{agent::Bench, control::User, guards::Scratch, mcp::Client, programs, require::skip};
+use guard_tests::{
+    agent::{AgentBuilder, Bench},
+    control::User,
+    guards::Scratch,
+    mcp::Client,
+    programs,
+    require::skip,
+    tier::{Tier, deny_user_namespaces},
+};
 use serde_json::json;
 
 const TOOLS: [&str; 6] = [
@@ -143,30 +151,17 @@ fn guarded(kind: &str) -> Result<()> {
     let ground = Ground::new()?;
     let bench = Bench::new("servers")?;
     let script = ground.script(&server)?;
-    let mut command = Command::new(programs::agent()?);
-    command.args([
-        "run",
-        "--runtime",
-        server.runtime,
-        "--user",
-        &User::of_tests()?.name,
-    ]);
-    command
-        .arg("--state")
-        .arg(bench.state())
-        .arg("--audit")
-        .arg(bench.audit());
-    command.args([
-        "--root",
-        &format!("{}:rw", ground.path("root")),
-        "--root",
-        &format!("{}:r", ground.path("code")),
-    ]);
-    command
-        .arg("--")
-        .arg(&server.program)
-        .arg(script)
-        .env("GUARD_PLANTED_1", "GUARD-SECRET");
+    let tier = Tier::current()?;
+    if tier == Tier::T3Bare {
+        deny_user_namespaces()?;
+    }
+    let mut command = AgentBuilder::at_tier(&bench)?
+        .runtime(server.runtime)
+        .root(Path::new(&ground.path("root")), "rw")
+        .root(Path::new(&ground.path("code")), "r")
+        .command([server.program.as_os_str(), script.as_ref()])
+        .outer_env("GUARD_PLANTED_1", "GUARD-SECRET")
+        .process(true)?;
     let mut client = Client::start(&mut command)?;
     client.initialize()?;
     ensure!(client.tools()?.len() == TOOLS.len(), "the tools pass");
@@ -202,12 +197,13 @@ fn guarded(kind: &str) -> Result<()> {
             "no `{kind}` record"
         );
     }
+    let (op, layer) = tier.record("connect", "cgroup-bpf");
     let connect = records
         .iter()
         .filter_map(guard_tests::records::Record::kernel)
-        .find(|record| record.op == "connect");
+        .find(|record| record.op == op);
     ensure!(
-        connect.is_some_and(|record| record.layer == "cgroup-bpf"),
+        connect.is_some_and(|record| record.layer == layer),
         "the connect left no record"
     );
     Ok(())

@@ -67,14 +67,8 @@ impl Stage {
     }
 }
 
-/// Runs it to its end with the client's end kept open: it ends by itself or not at all.
 fn end(run: &AgentBuilder) -> Result<Finished> {
-    let mut live = run.spawn()?;
-    let until = Instant::now() + PATIENCE;
-    while live.child.try_wait()?.is_none() && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    live.finish(Duration::from_secs(1))
+    run.run_to_its_end(PATIENCE)
 }
 
 fn failed(finished: &Finished) -> Result<()> {

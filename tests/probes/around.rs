@@ -129,7 +129,6 @@ fn main() -> Result<()> {
     let mut words = std::env::args_os().skip(1);
     let mut next = |what: &'static str| words.next().with_context(|| format!("no {what}"));
     let number = |word: OsString| -> Result<u32> { Ok(word.to_str().context("no number")?.parse()?) };
-    let mut home = None;
     match next("what")?.to_str() {
         Some("landlock") => without_landlock()?,
         Some("directory") => filesystem("tmpfs", Path::new(&next("directory")?))?,
@@ -143,12 +142,10 @@ fn main() -> Result<()> {
             let ids = (number(next("uid")?)?, number(next("gid")?)?);
             no_user_namespaces()?;
             become_user(ids.0, ids.1)?;
-            home = Some("/nonexistent");
         }
         other => bail!("what is missing? not {other:?}"),
     }
     let program = next("program")?;
     let mut command = Command::new(program);
-    command.args(words).envs(home.map(|home| ("HOME", home)));
-    Err(command.exec().into())
+    Err(command.args(words).exec().into())
 }

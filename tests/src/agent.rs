@@ -3,7 +3,6 @@
 use std::{
     ffi::OsString,
     io::{BufRead as _, BufReader, Read as _, Write as _},
-    os::unix::{fs::chown, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
@@ -18,7 +17,7 @@ use crate::{
     guards::Scratch,
     programs,
     records::{self, Record},
-    tier::{Tier, everybody_reaches, machine_is_ours},
+    tier::{Start, Tier},
 };
 
 /// Where one warden lives: its state and its audit. Tests that share a bench share a warm warden.
@@ -49,23 +48,6 @@ impl Bench {
     }
     pub fn keep(&mut self) {
         self.scratch.keep();
-    }
-
-    /// Gives it to a user, whose agent then makes its directories there.
-    ///
-    /// # Errors
-    /// When it cannot be given away, or the agent cannot be brought where that user reaches it.
-    pub fn give(&self, user: &User) -> Result<PathBuf> {
-        chown(self.path(), Some(user.uid), Some(user.gid))?;
-        let agent = programs::agent()?;
-        if everybody_reaches(&agent) {
-            return Ok(agent);
-        }
-        let copy = self.path().join("guard-agent");
-        if !copy.exists() {
-            std::fs::copy(&agent, &copy)?;
-        }
-        Ok(copy)
     }
 
     /// # Errors
@@ -106,7 +88,8 @@ pub struct AgentBuilder {
     /// A program and its arguments that start the agent, such as `unshare`.
     around: Vec<OsString>,
     program: Option<PathBuf>,
-    identity: Option<User>,
+    /// As somebody else.
+    start: Option<Start>,
 }
 
 impl AgentBuilder {
@@ -125,7 +108,7 @@ impl AgentBuilder {
             environment: Vec::new(),
             around: Vec::new(),
             program: None,
-            identity: None,
+            start: None,
         }
     }
     /// At the tier that this run of the tests is for (see `tier.rs`), as the tests' user where that is not root's.
@@ -133,38 +116,18 @@ impl AgentBuilder {
     /// # Errors
     /// When the machine has no such user.
     pub fn at_tier(bench: &Bench) -> Result<Self> {
-        let user = User::of_tests()?;
-        match Tier::current()? {
-            Tier::T2 => Ok(Self::new(bench).user(&user.name)),
-            Tier::T3 => Self::new(bench).as_user(bench, &user),
-            Tier::T3Bare => Self::new(bench).as_user(bench, &user)?.without_user_namespaces(),
+        let mut new = Self::new(bench);
+        if Tier::current()? == Tier::T2 {
+            return Ok(new.user(&User::of_tests()?.name));
         }
+        new.start = Some(Start::current(bench.path())?);
+        Ok(new)
     }
-    /// Started by an ordinary user: that user's ids, their groups alone, no capability.
-    ///
-    /// # Errors
-    /// When the bench cannot be given to them.
-    pub fn as_user(mut self, bench: &Bench, user: &User) -> Result<Self> {
-        self.program = Some(bench.give(user)?);
-        self.identity = Some(user.clone());
-        Ok(self)
-    }
-    /// Where ordinary users have no user namespaces: the whole machine if it is the test's own (`tier.rs` has seen to
-    /// that), otherwise for this process and all it starts.
-    ///
-    /// # Errors
-    /// When the helper is not built.
-    pub fn without_user_namespaces(mut self) -> Result<Self> {
-        if machine_is_ours()? {
-            return Ok(self);
-        }
-        let user = self.identity.take().context("first say which user")?;
-        let words = [user.uid.to_string(), user.gid.to_string()].map(OsString::from);
-        self.around = [programs::around()?.into(), "user-namespaces".into()]
-            .into_iter()
-            .chain(words)
-            .collect();
-        Ok(self)
+    /// Started by an ordinary user.
+    #[must_use]
+    pub fn started(mut self, start: Start) -> Self {
+        self.start = Some(start);
+        self
     }
     /// Started by these words instead of directly.
     #[must_use]
@@ -244,19 +207,20 @@ impl AgentBuilder {
     /// # Errors
     /// When the agent is not built.
     pub fn process(&self, with_command: bool) -> Result<Command> {
-        let agent = match &self.program {
-            Some(path) => path.clone(),
-            None => programs::agent()?,
+        let start = match (&self.start, &self.program) {
+            (Some(start), _) => start.clone(),
+            (None, program) => Start {
+                words: vec![program.clone().map_or_else(programs::agent, Ok)?.into()],
+                identity: None,
+                by_words: false,
+            },
         };
         let mut words = self.around.clone();
-        words.push(agent.into());
-        let mut command = Command::new(words.remove(0));
-        command.args(words).arg("run").args(&self.options);
+        words.extend(start.words);
+        let mut command = Start { words, ..start }.command();
+        command.arg("run").args(&self.options);
         if with_command && !self.command.is_empty() {
             command.arg("--").args(&self.command);
-        }
-        if let Some(user) = &self.identity {
-            command.uid(user.uid).gid(user.gid).env("HOME", "/nonexistent");
         }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         Ok(command)
@@ -307,6 +271,19 @@ impl AgentBuilder {
     /// When it does not end within the time (it is killed then), or cannot be started.
     pub fn run(&self, input: &str, within: Duration) -> Result<Finished> {
         Self::feed(self.spawn()?, input, within)
+    }
+
+    /// With a client that stays: it ends by itself or, after the time, with its input.
+    ///
+    /// # Errors
+    /// When it does not even end then, or cannot be started.
+    pub fn run_to_its_end(&self, within: Duration) -> Result<Finished> {
+        let mut live = self.spawn()?;
+        let until = Instant::now() + within;
+        while live.child.try_wait()?.is_none() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        live.finish(Duration::from_secs(10))
     }
 
     /// As `run`, with the command of a policy file.

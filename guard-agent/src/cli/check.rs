@@ -123,6 +123,7 @@ enum Line<'a> {
         #[serde(flatten)]
         enforcement: &'a Enforcement,
     },
+    Observation(&'a Verdict),
     Change(Change),
     Run {
         tier: Tier,
@@ -171,6 +172,7 @@ fn lines(machine: &Machine, out: &mut Out) -> Result<(), Stop> {
             enforcement,
         })?;
     }
+    out.json(&Line::Observation(&machine.proofs.observation))?;
     for change in changes(machine) {
         out.json(&Line::Change(change))?;
     }
@@ -190,6 +192,16 @@ fn without(enforcement: &Enforcement, layer: Layer) -> Vec<&str> {
         .filter(of_layer)
         .map(|missing| missing.why.as_str())
         .collect()
+}
+
+fn words(verdict: &Verdict) -> String {
+    verdict.word().replace('-', " ")
+}
+
+fn reason(verdict: &Verdict) -> String {
+    verdict
+        .why()
+        .map_or_else(String::new, |why| format!(": {}", why.why))
 }
 
 fn table(machine: &Machine, out: &mut Out) -> Result<(), Stop> {
@@ -212,17 +224,23 @@ fn table(machine: &Machine, out: &mut Out) -> Result<(), Stop> {
         out.line(format_args!("{:<9} {word}{note}", facets::name(*facet)))?;
         for layer in *layers {
             let verdict = machine.proofs.verdict(*facet, *layer);
-            let why = match verdict.why() {
-                Some(why) => format!(": {}", why.why),
-                None => String::new(),
-            };
-            let word = verdict.word().replace('-', " ");
-            out.line(format_args!("  {:<14} {word}{why}", layer.to_string()))?;
+            out.line(format_args!(
+                "  {:<14} {}{}",
+                layer.to_string(),
+                words(&verdict),
+                reason(&verdict)
+            ))?;
             for gap in without(enforcement, *layer) {
                 out.line(format_args!("  {:<14}   without: {gap}", ""))?;
             }
         }
     }
+    let observation = &machine.proofs.observation;
+    out.line(format_args!(
+        "observation {}{}",
+        words(observation),
+        reason(observation)
+    ))?;
     out.line("")?;
     out.line(format_args!(
         "self-test: {} ms",

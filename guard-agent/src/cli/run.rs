@@ -32,25 +32,34 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
             "report this with the kernel's version",
         )
     })?;
+    log_to_stderr();
     let host = Host::current()?;
     let plan = config::resolved::resolve(args, &host)?;
+    tracing::debug!(server = plan.server, user = ?plan.user, view = ?plan.view, roots = plan.roots.len(), "the command line is understood");
     if host.is_root() {
         enough_rights(&plan.server)?;
     } else {
         // The server has this uid too.
         sys::process::not_dumpable().map_err(|error| {
-            Refusal::internal("cannot start", error.to_string(), "report this with the kernel's version")
+            Refusal::internal(
+                "cannot start",
+                error.to_string(),
+                "report this with the kernel's version",
+            )
         })?;
     }
     let runtime = resolve::ask(&question(&plan))?;
     for note in &runtime.notes {
         eprintln!("[{}] {note}", plan.server);
     }
+    // Neither arguments nor values of variables: either may be a secret.
+    tracing::debug!(program = %runtime.program, kind = ?runtime.kind, grants = runtime.grants.len(), links = runtime.links.len(), "the command is resolved");
     let environment = environment::build(&plan, &runtime, &plan.user, std::env::vars_os());
     let (name, state) = (plan.server.clone(), plan.state.clone());
     let rules = rules(args, &plan);
     let request = plan.into_request(runtime, environment);
     let connection = connect::launch(&state, request)?;
+    tracing::debug!(session = connection.launched.session, "launched");
     warn(&name, &connection.launched);
     gateway::run(
         connection.channel,
@@ -59,6 +68,18 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
         connection.pipes,
         &rules,
     )
+}
+
+/// Log lines of this process, if the environment asks for them; what everybody is told goes there anyway.
+fn log_to_stderr() {
+    use tracing_subscriber::EnvFilter;
+    if let Some(filter) = config::env::GUARD_AGENT_LOG.get() {
+        let _ = tracing_subscriber::fmt()
+            .with_env_filter(EnvFilter::new(filter.to_string_lossy()))
+            .with_ansi(false)
+            .with_writer(std::io::stderr)
+            .try_init();
+    }
 }
 
 /// Where a rule would be written that allows more, for the message about a server that fails.

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     ffi::OsString,
     os::unix::ffi::OsStrExt as _,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use super::{environment, host::Host, raw, rights::Rights, root_arg::RootArg, roots, shown};
@@ -13,6 +13,7 @@ use crate::{
     link::message::{Facet, Limits, OverBudget, View},
     refusal::Refusal,
     runtime::RuntimeKind,
+    warden::launch::protect,
 };
 
 /// Facets that must be enforced when nobody says.
@@ -282,7 +283,7 @@ fn require(facets: Option<Vec<Facet>>, place: &str) -> Result<Vec<Facet>, Refusa
         return Err(Refusal::usage(
             format!("cannot use `require = []` of {place}"),
             "it would launch the server with nothing enforced",
-            "leave `require` out, or say `--allow-unenforced`, which the record shows",
+            "leave `require` out, or name what must be enforced, such as `require = [\"fs\", \"net\"]`",
         ));
     }
     facets.sort_unstable();
@@ -308,18 +309,15 @@ fn passed_names(names: &[String], place: &str) -> Result<Vec<environment::Asked>
 }
 
 fn free_names(names: Vec<String>, place: &str) -> Result<Vec<String>, Refusal> {
-    let relative = |name: &str| {
-        !name.is_empty()
-            && Path::new(name)
-                .components()
-                .all(|component| matches!(component, Component::Normal(_)))
-    };
-    match names.iter().find(|name| !relative(name) || name.contains('\0')) {
+    match names.iter().find(|name| !protect::can_be_freed(name)) {
         None => Ok(names),
         Some(name) => Err(Refusal::usage(
             format!("cannot free name `{}` in {place}", shown(name)),
-            "a protected name is relative to any directory of a root and has no `..`",
-            "write it as the documentation lists it, such as `.git/hooks`",
+            "it is no protected name, so it would free nothing",
+            format!(
+                "write it as the documentation lists it: `.git`, `.git/config.worktree`, `{}`",
+                protect::PROTECTED.join("`, `")
+            ),
         )),
     }
 }

@@ -42,7 +42,7 @@ pub const XDG_RUNTIME_DIR: Variable = Variable {
 };
 pub const GUARD_AGENT_LOG: Variable = Variable {
     name: "GUARD_AGENT_LOG",
-    doc: "what to log on stderr, such as `debug` or `guard_agent::warden=trace`",
+    doc: "what to log: `run` on stderr, a warden that it starts in `warden.log` of the state directory; such as `debug` or `guard_agent::warden=trace`. Neither arguments nor values of variables are logged",
 };
 pub const GUARD_AGENT_FAULT: Variable = Variable {
     name: "GUARD_AGENT_FAULT",

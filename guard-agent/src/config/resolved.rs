@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{
     described, environment,
     host::Host,
-    places::clean,
+    places::{Trace, clean},
     raw,
     roots::{self, Guarded},
     shown, user,
@@ -111,6 +111,7 @@ pub fn resolve(args: &RunArgs, host: &Host) -> Result<RunPlan, Refusal> {
         &args.state.clone().unwrap_or_else(|| host.default_state()),
         host,
     )?;
+    apart(&state, &audit)?;
     let user = user::resolve(described.user.as_deref(), host)?;
     let policy_path = described.policy.as_ref().map(|(path, _)| path.as_path());
     let guarded = guarded(&audit, &state, policy_path, &user, host);
@@ -170,6 +171,28 @@ fn check_tier(tier: Option<Tier>, host: &Host) -> Result<(), Refusal> {
             "start it as the user the server is to run as, or leave `--tier` out",
         ),
     }
+}
+
+/// One holds what dies with the warden, the other what must outlive everything.
+fn apart(state: &Path, audit: &Path) -> Result<(), Refusal> {
+    let (real_state, real_audit) = (Trace::new(state).real, Trace::new(audit).real);
+    let how = if real_state == real_audit {
+        "is"
+    } else if real_state.starts_with(&real_audit) {
+        "lies in"
+    } else if real_audit.starts_with(&real_state) {
+        "holds"
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::usage(
+        format!("cannot use state directory `{}`", shown(state)),
+        format!(
+            "it {how} the audit directory `{}`: neither may hold files of the other",
+            shown(audit)
+        ),
+        "give them directories apart with `--state` and `--audit`",
+    ))
 }
 
 /// A directory of ours, named by a flag.

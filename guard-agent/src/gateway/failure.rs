@@ -155,6 +155,8 @@ pub(super) struct Failure<'a> {
     pub(super) exited: &'a Exited,
     /// Whether it ever said something to its client.
     pub(super) answered: bool,
+    /// Whether refused files are on record at all.
+    pub(super) observed: bool,
     pub(super) lived: Duration,
     pub(super) rules: &'a Rules,
     /// Harmless for a terminal.
@@ -260,6 +262,9 @@ impl Failure<'_> {
             parts.push(format!("if it needs that, allow it with {}", rules.join(", ")));
         }
         parts.extend(without);
+        if named.is_empty() && !self.observed && !self.answered {
+            parts.push("what it was refused is not known, files are not observed here".to_owned());
+        }
         parts.push(format!(
             "see the session's records: {}",
             self.rules.records(self.session)
@@ -325,6 +330,7 @@ mod tests {
             session: "s-1",
             exited,
             answered,
+            observed: true,
             lived: Duration::from_millis(1234),
             rules,
             tail: tail.iter().map(|line| (*line).to_owned()).collect(),
@@ -364,6 +370,21 @@ mod tests {
             None,
         )]);
         assert!(!text(&usual, &Rules::default(), false, &[]).contains("refused"));
+        let unseen = Failure {
+            server: "files",
+            session: "s-1",
+            exited: &exited_with(Vec::new()),
+            answered: false,
+            observed: false,
+            lived: Duration::ZERO,
+            rules: &Rules::default(),
+            tail: Vec::new(),
+        };
+        assert!(
+            unseen.text().contains("  fix: what it was refused is not known"),
+            "{}",
+            unseen.text()
+        );
         // A program is spoken of by its name.
         let tool = exited_with(vec![
             refused("/usr/bin/sh", "exec", Rights::RX, Some("/usr/bin/sh")),

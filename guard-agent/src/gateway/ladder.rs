@@ -12,6 +12,9 @@ pub(super) const TERMINATE: Duration = Duration::from_millis(1200);
 pub(super) const KILL: Duration = Duration::from_millis(1600);
 /// After a SIGTERM, what a dead server had written waits so long for a client that takes nothing.
 pub(super) const URGENT_DELIVER: Duration = Duration::from_millis(50);
+/// Without a word of the server's end (the warden is gone) what it wrote is delivered, but not waited for longer than
+/// this without a byte: without root, what outlived all of ours holds the pipe for ever.
+pub(super) const LOST_DELIVER: Duration = Duration::from_secs(15);
 /// The rungs after a SIGTERM of our own: everything is over within 0.7 s.
 pub(super) const URGENT_TERMINATE: Duration = Duration::from_millis(200);
 pub(super) const URGENT_KILL: Duration = Duration::from_millis(600);

@@ -3,6 +3,7 @@
 //! At this stage the gateway relays the lines of client and server untouched: one bounded buffer a direction,
 //! a writer that waits for its reader, and the shutdown ladder.
 
+mod activity;
 mod bytes;
 mod confine;
 mod failure;

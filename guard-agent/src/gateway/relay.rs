@@ -22,6 +22,7 @@ use nix::sys::{
 };
 
 use super::{
+    activity::Activity,
     bytes::{last_words, read_some, write_all},
     confine,
     failure::{Failure, Rules},
@@ -47,6 +48,7 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 const SILENCE: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(60)];
 
 /// What the parts of a session tell its main thread.
+#[derive(Debug)]
 enum Event {
     /// The client closed its end (or cannot be read).
     ClientClosed,
@@ -62,43 +64,11 @@ enum Event {
     WardenGone,
 }
 
-/// Who spoke last, and how much of the server's words the client took.
-#[derive(Debug)]
-struct Activity {
-    start: Instant,
-    /// Microseconds from the start.
-    client: AtomicU64,
-    server: AtomicU64,
-    /// Bytes.
-    to_server: AtomicU64,
-    to_client: AtomicU64,
-}
-
-impl Activity {
-    fn now(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
-    }
-
-    /// Whether the client's last words had no answer yet. Bytes are not parsed at this stage: a server that spoke
-    /// after the client counts as having answered.
-    fn answer_owed(&self) -> bool {
-        let client = self.client.load(Ordering::Relaxed);
-        self.to_server.load(Ordering::Relaxed) > 0 && client >= self.server.load(Ordering::Relaxed)
-    }
-
-    fn quiet_for(&self) -> Duration {
-        let last = self
-            .client
-            .load(Ordering::Relaxed)
-            .max(self.server.load(Ordering::Relaxed));
-        Duration::from_micros(self.now().saturating_sub(last))
-    }
-}
-
 /// What is said of a session.
 struct About<'a> {
     name: &'a str,
     session: &'a str,
+    observed: bool,
     rules: &'a Rules,
 }
 
@@ -131,17 +101,16 @@ pub fn run(
     let [to_server, from_server, errors] = pipes;
     let to_server = Arc::new(Mutex::new(Some(Arc::new(File::from(to_server)))));
     confine(launched.gateway_uid)?;
+    tracing::debug!(
+        session = launched.session,
+        uid = launched.gateway_uid,
+        "the gateway has given everything up"
+    );
 
     let channel = Arc::new(channel);
     let tail = Arc::new(Mutex::new(stderr::Tail::default()));
     let (events, inbox) = mpsc::channel();
-    let activity = Arc::new(Activity {
-        start: Instant::now(),
-        client: AtomicU64::new(0),
-        server: AtomicU64::new(0),
-        to_server: AtomicU64::new(0),
-        to_client: AtomicU64::new(0),
-    });
+    let activity = Arc::new(Activity::begun_now());
 
     spawn("client", {
         let (events, to_server, activity) = (events.clone(), to_server.clone(), activity.clone());
@@ -172,6 +141,7 @@ pub fn run(
     let about = About {
         name,
         session: &launched.session,
+        observed: launched.not_observed.is_none(),
         rules,
     };
     let mut outcome = Session {
@@ -213,7 +183,12 @@ fn deliver(
         if now != taken {
             (taken, since) = (now, Instant::now());
         }
-        if outcome.signal.is_some() && since.elapsed() >= ladder::URGENT_DELIVER {
+        let hurry = if outcome.signal.is_some() {
+            Some(ladder::URGENT_DELIVER)
+        } else {
+            outcome.exited.is_none().then_some(ladder::LOST_DELIVER)
+        };
+        if hurry.is_some_and(|limit| since.elapsed() >= limit) {
             return;
         }
     }
@@ -367,6 +342,12 @@ impl Session<'_> {
             }
             match event {
                 Ok(Event::Exited(exited)) => {
+                    tracing::debug!(
+                        reason = exited.reason,
+                        code = exited.code,
+                        signal = exited.signal,
+                        "the server has ended"
+                    );
                     outcome.exited = Some(exited);
                     outcome.lived = self.activity.start.elapsed();
                     return outcome;
@@ -378,6 +359,7 @@ impl Session<'_> {
                     last_words(&quarantined(self.name, &why));
                 }
                 Ok(event @ (Event::ClientClosed | Event::ClientGone | Event::Signal(_))) => {
+                    tracing::debug!(?event, "the client ends it");
                     outcome.client_gone |= matches!(event, Event::ClientGone);
                     if let Event::Signal(signal) = event {
                         outcome.signal.get_or_insert(signal);
@@ -390,7 +372,11 @@ impl Session<'_> {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if rung != Rung::Running {
+                let before = rung;
                 rung = self.climb(rung, asked_at, &outcome);
+                if rung != before {
+                    tracing::debug!(?rung, "the session is being ended");
+                }
                 outcome.ended = rung >= Rung::Terminated;
             }
         }
@@ -472,6 +458,7 @@ fn conclude(about: &About<'_>, outcome: &Outcome, activity: &Activity, tail: &st
         session: about.session,
         exited,
         answered: activity.to_client.load(Ordering::Relaxed) > 0,
+        observed: about.observed,
         lived: outcome.lived,
         rules: about.rules,
         tail: tail.lines(LAST_LINES),

@@ -90,7 +90,11 @@ pub(super) fn apply(
     step("init.parent", "", || {
         match ground {
             // Dead at once it would leave its descendants to somebody else: it ends them itself, and then.
-            Ground::Bare => process::adopt_orphans()?,
+            Ground::Bare => {
+                process::adopt_orphans()?;
+                // So that it hears of the warden's death even when somebody has stopped it.
+                process::parent_death_signal(libc::SIGCONT)?;
+            }
             Ground::Machine | Ground::UserNamespace => process::parent_death_signal(libc::SIGKILL)?,
         }
         parent_lives(channel)
@@ -225,7 +229,7 @@ fn restrict(rules: &[(OwnedFd, Access)], setup: &Setup, confinement: &mut Confin
     let network = setup.ground != Ground::Machine;
     match landlock::restrict(&rules, landlock::Settings { network }) {
         Ok(state) => {
-            let state = Landlock::from(state);
+            let state = landlock_found(setup.ground, setup.inet_sockets || setup.unix_sockets, &state);
             confinement.landlock_abi = state.abi;
             confinement.landlock_scopes = state.scopes;
             confinement.landlock_missing = state.missing;
@@ -237,6 +241,28 @@ fn restrict(rules: &[(OwnedFd, Access)], setup: &Setup, confinement: &mut Confin
             Ok(())
         }
         Err(error) => Err(confine(error)),
+    }
+}
+
+/// Landlock as the record tells it; `sockets`: whether the filter lets any be made that reach others.
+pub(crate) fn landlock_found(ground: Ground, sockets: bool, state: &landlock::LandlockState) -> Landlock {
+    let missing = state.missing.iter().filter_map(|missing| {
+        let why = consequence(ground, sockets, missing)?;
+        Some(landlock::Missing { why, ..*missing })
+    });
+    let missing = missing.collect();
+    Landlock::from(landlock::LandlockState { missing, ..*state })
+}
+
+/// What follows from something that this kernel's Landlock lacks, when something does.
+fn consequence(ground: Ground, sockets: bool, missing: &landlock::Missing) -> Option<&'static str> {
+    let bare = ground == Ground::Bare;
+    match missing.what {
+        "unix sockets by path" | "TCP" | "UDP" if !sockets => None,
+        // Said of the facet it concerns.
+        "scopes" if bare => None,
+        "truncation" if bare => Some("seccomp refuses to empty what was not opened for writing"),
+        _ => Some(missing.why),
     }
 }
 

@@ -534,3 +534,7 @@ pub(super) fn bare_rules(setup: &Setup, objects: Vec<OwnedFd>) -> Result<Vec<(Ow
     }
     Ok(rules)
 }
+
+#[cfg(test)]
+#[path = "view_tests.rs"]
+mod tests;

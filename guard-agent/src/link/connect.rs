@@ -94,6 +94,7 @@ fn greet(directory: &Path) -> Result<Channel, Refusal> {
                     io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
                 ) =>
             {
+                tracing::debug!("no warden is there: one is started");
                 start(&directory)?;
             }
             Err(error) => return Err(failed(error.to_string())),

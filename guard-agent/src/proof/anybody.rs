@@ -10,7 +10,7 @@ use super::{
     child::{self, Child},
     host, landlock,
     namespaces::{self, Owner},
-    pairs, rlimits, seccomp, view,
+    observe, pairs, rlimits, seccomp, view,
 };
 use crate::{
     audit::Layer,
@@ -64,11 +64,12 @@ fn all(directory: &Path, scaffold: &Path, proofs: &mut Proofs, until: Instant) -
     drop(other);
     match in_landlock.and_then(|child| child.join(until)) {
         Ok(found) => {
-            proofs.landlock = found.landlock;
+            proofs.landlock = found.on(proofs.ground);
             proofs.add(found.findings);
         }
         Err(cause) => proofs.fail(pairs(landlock::FACETS, Layer::Landlock), &cause),
     }
+    proofs.observation = observe::needs_root();
     let sockets = host::without_root("eBPF programs need root; no socket can be made at all");
     proofs.set(Facet::Net, Layer::CgroupBpf, Verdict::NotAvailable(sockets));
     let ceilings = host::without_root("without root there is no cgroup for the sandbox");

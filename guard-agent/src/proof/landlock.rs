@@ -16,6 +16,7 @@ use crate::{
         landlock::{LandlockState, Settings, restrict},
     },
     fault,
+    init::{self, message::Ground},
     link::message::Facet,
     refusal::chain,
 };
@@ -23,8 +24,16 @@ use crate::{
 /// What the child reports.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Found {
-    pub(super) landlock: facets::Landlock,
+    /// As a sandbox on each of the grounds would find it; nothing where it is not in force.
+    landlock: Vec<(Ground, facets::Landlock)>,
     pub(super) findings: Vec<Finding>,
+}
+
+impl Found {
+    pub(super) fn on(&self, ground: Ground) -> facets::Landlock {
+        let known = self.landlock.iter().find(|(known, _)| *known == ground);
+        known.map(|(_, landlock)| landlock.clone()).unwrap_or_default()
+    }
 }
 
 pub(super) const FACETS: [Facet; 4] = [Facet::Fs, Facet::Exec, Facet::Ipc, Facet::Net];
@@ -39,7 +48,7 @@ pub(super) fn attack(planted: &Path, program: BorrowedFd<'_>, network: bool) -> 
         Ok(unix) => unix,
         Err(error) => {
             return Found {
-                landlock: facets::Landlock::default(),
+                landlock: Vec::new(),
                 findings: everywhere(&|facet| Finding::failed(facet, Layer::Landlock, error.to_string())),
             };
         }
@@ -61,17 +70,13 @@ pub(super) fn attack(planted: &Path, program: BorrowedFd<'_>, network: bool) -> 
             Err(ConfineError::LandlockMissing(absence)) => {
                 let why = host::without_landlock(absence);
                 return Found {
-                    landlock: facets::Landlock {
-                        abi: 0,
-                        missing: vec![why.why.clone()],
-                        scopes: false,
-                    },
+                    landlock: Vec::new(),
                     findings: everywhere(&|facet| Finding::unavailable(facet, Layer::Landlock, &why)),
                 };
             }
             Err(error) => {
                 return Found {
-                    landlock: facets::Landlock::default(),
+                    landlock: Vec::new(),
                     findings: everywhere(&|facet| Finding::failed(facet, Layer::Landlock, chain(&error))),
                 };
             }
@@ -80,10 +85,25 @@ pub(super) fn attack(planted: &Path, program: BorrowedFd<'_>, network: bool) -> 
         None
     };
     let behind = all();
-    Found {
-        findings: findings(&without, &behind, state.as_ref()),
-        landlock: state.map_or_else(facets::Landlock::default, facets::Landlock::from),
+    let mut findings = findings(&without, &behind, state.as_ref());
+    if network && loopback.is_none() {
+        findings.push(Finding::failed(Facet::Net, Layer::Landlock, "loopback is down"));
     }
+    Found {
+        findings,
+        landlock: state.map_or_else(Vec::new, |state| found(network, &state)),
+    }
+}
+
+/// At tier T2 sockets can be made, at tier T3 none.
+fn found(without_root: bool, state: &LandlockState) -> Vec<(Ground, facets::Landlock)> {
+    let grounds: &[Ground] = if without_root {
+        &[Ground::UserNamespace, Ground::Bare]
+    } else {
+        &[Ground::Machine]
+    };
+    let of = |ground: &Ground| (*ground, init::landlock_found(*ground, !without_root, state));
+    grounds.iter().map(of).collect()
 }
 
 struct Answers {

@@ -17,6 +17,8 @@ use crate::{
 
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 const HOOK: &str = "bpf_lsm_file_open";
+/// The number of some type that is no hook.
+const ANY_TYPE: u32 = 1;
 
 /// How far it got.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +38,14 @@ pub(super) enum Reached {
 
 /// Loads a program that refuses every open in one cgroup, enters the cgroup, opens. It ends with this process.
 pub(super) fn attack(cgroup: &Path, id: u64, planted: &Path) -> Reached {
+    let errno = |error: &io::Error| error.raw_os_error().unwrap_or(libc::EIO);
+    let load = |hook| bpf::load_lsm(c"guard_proof", &refuse_in(id), hook);
+    // A kernel that takes none does not look for which hook it is: then its types, some megabytes, need not be read.
+    if let Err(error) = load(ANY_TYPE)
+        && errno(&error) == libc::EPERM
+    {
+        return Reached::NotLoaded(libc::EPERM);
+    }
     let Some(types) = fs::read(TYPES).ok().and_then(|data| KernelTypes::parse(&data)) else {
         return Reached::NoTypes;
     };
@@ -43,8 +53,7 @@ pub(super) fn attack(cgroup: &Path, id: u64, planted: &Path) -> Reached {
         return Reached::NoHook;
     };
     drop(types);
-    let errno = |error: &io::Error| error.raw_os_error().unwrap_or(libc::EIO);
-    let program: OwnedFd = match bpf::load_lsm(c"guard_proof", &refuse_in(id), hook) {
+    let program: OwnedFd = match load(hook) {
         Ok(program) => program,
         Err(error) => return Reached::NotLoaded(errno(&error)),
     };

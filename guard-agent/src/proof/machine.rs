@@ -48,12 +48,7 @@ struct Scratch(PathBuf);
 impl Scratch {
     fn make() -> io::Result<Self> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
-        let places = [
-            PathBuf::from("/run"),
-            std::env::temp_dir(),
-            PathBuf::from("/tmp"),
-            PathBuf::from("/dev/shm"),
-        ];
+        let places = ["/run", "/tmp", "/dev/shm", "/var/tmp"].map(Path::new);
         for place in places {
             match nix::unistd::mkdtemp(&place.join("guard-agent-check-XXXXXX")) {
                 Ok(path) => return Ok(Self(path)),

@@ -16,6 +16,7 @@ mod landlock;
 mod lsm;
 pub mod machine;
 mod namespaces;
+mod observe;
 mod rlimits;
 mod root;
 mod seccomp;
@@ -49,6 +50,8 @@ pub struct Proofs {
     /// With what sandboxes are made here: decides which layers a facet has.
     pub ground: Ground,
     verdicts: BTreeMap<(Facet, Layer), Verdict>,
+    /// Whether what a sandbox tries is seen: calls and programs.
+    pub observation: Verdict,
     /// Landlock as our own ruleset found it.
     landlock: facets::Landlock,
     /// How long it took.
@@ -60,6 +63,7 @@ impl Proofs {
         Self {
             ground,
             verdicts: BTreeMap::new(),
+            observation: Verdict::not_enforced("nothing proves it on this tier"),
             landlock: facets::Landlock::default(),
             elapsed: Duration::ZERO,
         }
@@ -96,6 +100,7 @@ impl Proofs {
 
     /// Everything the tier has is out of reach, for one reason.
     fn unavailable(&mut self, why: &Why) {
+        self.observation = Verdict::NotAvailable(why.clone());
         for (facet, layers) in facets::layers(self.ground) {
             for layer in *layers {
                 self.set(*facet, *layer, Verdict::NotAvailable(why.clone()));
@@ -141,8 +146,16 @@ impl Drop for Planted {
     }
 }
 
-/// A path that is removed when dropped, if it is there.
+/// A name that is free now, and again when this is dropped.
 struct Removed(PathBuf);
+
+impl Removed {
+    fn name(path: PathBuf) -> Self {
+        // A warden that was killed in the middle of its proofs may have left it.
+        let _ = std::fs::remove_file(&path);
+        Self(path)
+    }
+}
 
 impl Drop for Removed {
     fn drop(&mut self) {

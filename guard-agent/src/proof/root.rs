@@ -9,7 +9,7 @@ use super::{
     cgroup::{self, Reports},
     child, landlock, lsm,
     namespaces::{self, Owner},
-    pairs, seccomp, view,
+    observe, pairs, seccomp, view,
 };
 use crate::{
     audit::Layer,
@@ -77,6 +77,7 @@ fn all(with: Privileged<'_>, proofs: &mut Proofs, until: Instant) -> Result<(), 
             for (facet, layer) in cgroup::PAIRS {
                 proofs.set(facet, layer, Verdict::NotAvailable(why.clone()));
             }
+            proofs.observation = Verdict::NotAvailable(why.clone());
             for facet in [Facet::Fs, Facet::Exec] {
                 proofs.set(facet, Layer::BpfLsm, Verdict::NotAvailable(why.clone()));
             }
@@ -84,7 +85,7 @@ fn all(with: Privileged<'_>, proofs: &mut Proofs, until: Instant) -> Result<(), 
     }
     match joined(in_landlock, until) {
         Ok(found) => {
-            proofs.landlock = found.landlock;
+            proofs.landlock = found.on(Ground::Machine);
             proofs.add(found.findings);
         }
         Err(cause) => proofs.fail(
@@ -115,47 +116,69 @@ fn in_a_cgroup(
         }
     };
     let (unix_missing, limits_missing) = (programs.unix_hooks().err(), parent.limits_unavailable());
-    let socket = Removed(directory.join("proof.sock"));
+    let socket = Removed::name(directory.join("proof.sock"));
     let socket = unix_missing.is_none().then_some(&socket);
     let path = socket.map(|socket| socket.0.as_path());
+    let names = observe::Names::below(directory);
+    let slot = observed(programs, &cgroup);
     let in_cgroup = child::start(|| cgroup::attack(cgroup.path(), path).map_err(|error| error.to_string()));
     let in_lsm = child::start(|| lsm::attack(cgroup.path(), cgroup.id(), planted));
-    match joined(in_cgroup, until).and_then(|found| found) {
-        Ok(found) => {
-            let reports = reports(programs, &cgroup, &found, path);
-            proofs.add(cgroup::findings(
-                &found,
-                &reports,
-                unix_missing.as_deref(),
-                limits_missing.as_deref(),
-            ));
+    let watched = slot
+        .as_ref()
+        .ok()
+        .map(|_| child::start(|| observe::attack(cgroup.path(), &names).map_err(|error| error.to_string())));
+    let tried = joined(in_cgroup, until).and_then(|found| found);
+    let watched = watched.map(|child| joined(child, until).and_then(|found| found));
+    let (mut reports, mut seen) = (Reports::default(), observe::Seen::default());
+    drain(programs, |event| {
+        seen.look(event, cgroup.id(), &names);
+        if let (Event::Net(event), Ok(found)) = (event, &tried) {
+            reports.look(event, cgroup.id(), found, path);
         }
+    });
+    match tried {
+        Ok(found) => proofs.add(cgroup::findings(
+            &found,
+            &reports,
+            unix_missing.as_deref(),
+            limits_missing.as_deref(),
+        )),
         Err(cause) => proofs.fail(cgroup::PAIRS, &cause),
     }
+    proofs.observation = match (&slot, watched) {
+        (Err(why), _) => Verdict::NotAvailable(why.clone()),
+        (_, Some(Ok(found))) => observe::verdict(&found, &seen),
+        (_, Some(Err(cause))) => Verdict::not_enforced(format!("its self-test did not work: {cause}")),
+        (_, None) => Verdict::not_enforced("its self-test was not made"),
+    };
     let lsm = joined(in_lsm, until).unwrap_or_else(lsm::Reached::Failed);
     for (facet, layer) in lsm_pairs() {
         proofs.set(facet, layer, lsm::verdict(&lsm));
     }
     cgroup::remove(&cgroup, until);
+    if let Ok(slot) = slot {
+        programs.observe_stop();
+        if let Err(error) = programs.close_slot(cgroup.id(), slot) {
+            tracing::error!(error = %crate::refusal::chain(&error), "cannot close the self-test's slot");
+        }
+    }
 }
 
-/// What the kernel half told of the cgroup. Each record was written before the refusal it is about returned.
-fn reports(
-    programs: &mut Programs,
-    cgroup: &Sandbox,
-    found: &cgroup::Found,
-    socket: Option<&Path>,
-) -> Reports {
-    let mut reports = Reports::default();
+/// From now on the kernel half watches the cgroup. A slot, or why it does not.
+fn observed(programs: &mut Programs, cgroup: &Sandbox) -> Result<u32, Why> {
+    observe::in_the_first_pid_namespace()?;
+    let failed = |error| observe::impossible(crate::refusal::chain(&error));
+    programs.observation().map_err(observe::impossible)?;
+    programs.observe_start().map_err(failed)?;
+    programs.open_slot(cgroup.id(), true).map_err(|error| {
+        programs.observe_stop();
+        failed(error)
+    })
+}
+
+/// What the kernel half told. Each record was written before the call it is about returned.
+fn drain(programs: &mut Programs, mut look: impl FnMut(&Event)) {
     if let Some(events) = programs.events() {
-        while events
-            .drain(|event| {
-                if let Event::Net(event) = event {
-                    reports.look(&event, cgroup.id(), found, socket);
-                }
-            })
-            .more
-        {}
+        while events.drain(|event| look(&event)).more {}
     }
-    reports
 }

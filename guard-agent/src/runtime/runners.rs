@@ -195,7 +195,7 @@ fn read(runner: Runner, words: &[OsString]) -> Read {
             (_, b"--offline") => wish.offline = value.as_deref() != Some(OsStr::new("false")),
             (Runner::Npx, b"-p" | b"--package") | (Runner::Uvx, b"--from") => packages.extend(value),
             (Runner::Npx, b"-c" | b"--call" | b"-w" | b"--workspace" | b"--workspaces" | b"--prefix") => {
-                other = true
+                other = true;
             }
             (Runner::Uvx, b"--with" | b"--with-editable" | b"--with-requirements" | b"-w") => other = true,
             _ => {}

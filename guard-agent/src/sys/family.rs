@@ -154,7 +154,8 @@ fn is_dead(pid: i32) -> bool {
     let Ok(text) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
         return true;
     };
-    text.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+    text.rsplit_once(") ")
+        .is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
 #[cfg(test)]

@@ -69,7 +69,10 @@ pub fn wait_dead(pidfd: impl AsFd, limit: std::time::Duration) -> bool {
     loop {
         let left = end.saturating_duration_since(std::time::Instant::now());
         let mut ready = [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)];
-        match poll(&mut ready, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)) {
+        match poll(
+            &mut ready,
+            PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX),
+        ) {
             Ok(count) => return count > 0,
             Err(nix::Error::EINTR) => {}
             Err(_) => return false,

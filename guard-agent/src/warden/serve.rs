@@ -43,6 +43,9 @@ use crate::{
 /// How long a connection may take to say what it wants.
 const HELLO_LIMIT: Duration = Duration::from_secs(10);
 
+/// How long the first connection may take, however short the idle time is.
+const FIRST: Duration = Duration::from_secs(1);
+
 /// A launch holds two descriptors a mount, a session about ten.
 const MOST_FILES: u64 = 1 << 16;
 
@@ -198,7 +201,8 @@ async fn run(args: &Args, started: start::Started) -> io::Result<()> {
     let listener = sys::ready::watch(listener, Interest::READABLE)?;
     let reaper_fd = sys::ready::watch(reaper.pidfd.try_clone()?, Interest::READABLE)?;
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-    let mut idle_since = Instant::now();
+    // Whoever started this warden comes at once, but perhaps not as soon as a short idle time is over.
+    let mut idle_since = Instant::now() + FIRST.saturating_sub(args.idle);
     let cause = loop {
         let idle_end = if warden.busy.get() == 0 {
             idle_since + args.idle

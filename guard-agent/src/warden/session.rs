@@ -82,6 +82,12 @@ pub(super) async fn run(
     }
     let request = super::unprivileged::with_view(&warden.facts, request)?;
     let trail = warden.trails.acquire(&audit).await?;
+    tracing::debug!(
+        server = request.server,
+        roots = request.roots.len(),
+        grants = request.runtime.grants.len(),
+        "a launch is asked for"
+    );
     let result = with_trail(warden, link, request, &trail).await;
     Trails::release(warden, &audit).await;
     result
@@ -200,7 +206,9 @@ async fn live(
             );
         }
     };
+    tracing::debug!(session, "the launch is on record");
     let started = running.start().await;
+    tracing::debug!(session, started = started.is_ok(), "released");
     let (handed, end) = match &started {
         Err(refusal) => (
             false,
@@ -227,7 +235,20 @@ async fn live(
         let words = last_words(link).await;
         running.last_words = words.filter(|_| end.code != Some(0));
     }
+    tracing::debug!(
+        session,
+        reason = end.reason,
+        code = end.code,
+        signal = end.signal,
+        cause = end.cause,
+        "the session ends"
+    );
     let (exited, told) = running.finish(trail, end).await;
+    tracing::debug!(
+        session,
+        recorded = told == Told::Everything,
+        "nothing of the session is left"
+    );
     let result = match started {
         Ok(()) if handed => Ok(exited),
         Ok(()) => Err(step_failed("launch.hand-over", "the gateway is gone")),

@@ -61,6 +61,7 @@ pub(super) fn failed(step: &str, cause: impl std::fmt::Display) -> Refusal {
 }
 
 pub(super) fn step<T>(name: &'static str, work: impl FnOnce() -> io::Result<T>) -> Result<T, Refusal> {
+    tracing::debug!(step = name, "warden start");
     fault::point(name)
         .and_then(|()| work())
         .map_err(|error| failed(name, error))

@@ -90,12 +90,19 @@ fn users_that_cannot_be() -> Result<()> {
 }
 
 #[test]
-fn tiers_this_build_has_not() -> Result<()> {
+fn tiers_that_are_not_to_be_had() -> Result<()> {
     let stage = Stage::new("tier")?;
-    let fix = "leave `--tier` out, or use `--tier T2`";
-    for (tier, why) in [
-        ("T1", "the BPF LSM tier is not in this build"),
-        ("T3", "the tier without privilege is not in this build"),
+    for (tier, why, fix) in [
+        (
+            "T1",
+            "the BPF LSM tier is not in this build",
+            "leave `--tier` out",
+        ),
+        (
+            "T3",
+            "it is the tier of ordinary users, and this is root",
+            "start it as the user the server is to run as, or leave `--tier` out",
+        ),
     ] {
         let what = format!("cannot enforce at tier {tier}");
         refused_early(

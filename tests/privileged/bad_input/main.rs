@@ -1,6 +1,7 @@
 //! What is wrong with a launch is told in three lines, with the exit status of `docs/commands.md`; nothing was
 //! started, nothing is left. Each case has a launch beside it that works, so that the mark proves something.
 
+mod audit_content;
 mod audit_places;
 mod builds;
 mod command_line;
@@ -9,6 +10,7 @@ mod machine;
 mod odd_names;
 mod policies;
 mod root_kinds;
+mod runtimes;
 mod state_places;
 
 use anyhow::{Result, ensure};

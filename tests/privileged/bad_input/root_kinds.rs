@@ -212,15 +212,36 @@ fn the_kernels_own_trees() -> Result<()> {
         "name the directories that the server needs",
     )?;
     // Mounted somewhere else, they are the same.
-    let place = stage.directory("proc")?;
-    let setup = format!("mount -t proc proc {}", text(&place));
-    let run = stage
-        .run()
-        .root(&place, "r")
-        .around(guard_tests::refused::with_mounts(&setup));
-    let what = format!("cannot use root `{}`", text(&place));
-    let why = "it lies in a proc file system, whose files control the kernel";
-    stage.refused(&run, Status::Usage, [&what, why, data])
+    let place = stage.directory("elsewhere")?;
+    for (kind, source) in [
+        ("proc", "proc"),
+        ("sysfs", "sysfs"),
+        ("cgroup2", "none"),
+        ("devpts", "devpts"),
+        ("bpf", "none"),
+        ("debugfs", "none"),
+        ("tracefs", "none"),
+        ("securityfs", "none"),
+    ] {
+        let setup = format!("mount -t {kind} {source} {}", text(&place));
+        let mount = guard_tests::refused::with_mounts(&setup);
+        // Not every machine lets each be mounted.
+        let possible = std::process::Command::new(&mount[0])
+            .args(&mount[1..])
+            .arg("true")
+            .output()?;
+        if guard_tests::require::skip(
+            (!possible.status.success()).then_some("it cannot be mounted here"),
+            kind,
+        ) {
+            continue;
+        }
+        let run = stage.run().root(&place, "r").around(mount);
+        let what = format!("cannot use root `{}`", text(&place));
+        let why = format!("it lies in a {kind} file system, whose files control the kernel");
+        stage.refused(&run, Status::Usage, [&what, &why, data])?;
+    }
+    Ok(())
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::{
     ffi::OsString,
     fs,
     os::unix::fs::PermissionsExt as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Output},
     time::Duration,
 };
@@ -87,6 +87,16 @@ impl Place {
         around: Around<'_>,
         change: impl FnOnce(AgentBuilder) -> AgentBuilder,
     ) -> Result<Ran> {
+        self.run_in(around, change, |_| Ok(()))
+    }
+
+    /// After `prepare` has been in the directory that state and audit will lie in.
+    pub(crate) fn run_in(
+        &self,
+        around: Around<'_>,
+        change: impl FnOnce(AgentBuilder) -> AgentBuilder,
+        prepare: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<Ran> {
         let (state, audit) = (
             self.bench.path().join("own/state"),
             self.bench.path().join("own/audit"),
@@ -100,7 +110,8 @@ impl Place {
         } else {
             fs::set_permissions(&own, fs::Permissions::from_mode(0o755))?;
         }
-        let mut words = self.words(around);
+        prepare(&own)?;
+        let words = self.words(around);
         let builder = AgentBuilder::bare()
             .program(&self.agent)
             .option("--state", &state)
@@ -108,9 +119,6 @@ impl Place {
             .outer_env("GUARD_AGENT_IDLE_MS", "100")
             .outer_env("HOME", &own.display().to_string())
             .command([programs::probe()?.into_os_string(), "echo".into()]);
-        if !words.is_empty() {
-            words.shrink_to_fit();
-        }
         let builder = change(builder.around(words));
         let finished = builder.run("hello\n", PATIENCE)?;
         let launch = guard_tests::records::read(&audit)
@@ -276,6 +284,15 @@ pub(crate) fn agree(checked: &Checked, ran: &Ran) -> Result<()> {
     );
     let launch = ran.launch.as_ref().context("no launch record")?;
     ensure!(launch["tier"] == said["tier"], "{launch}\n{said}");
+    let observation = checked.one("observation")?;
+    let observed = launch["observation"]
+        .as_str()
+        .is_some_and(|words| words.contains("tracepoints"));
+    ensure!(
+        observed == (observation["verdict"] == "enforced")
+            && launch["observation_missing"] == observation["why"],
+        "{launch}\n{observation}"
+    );
     let Some(facets) = launch["enforcement"].as_object() else {
         bail!("no enforcement: {launch}");
     };

@@ -30,12 +30,13 @@ pub(crate) fn tests() -> Vec<(&'static str, Test)> {
         ("cgroup-bpf", cgroup_programs),
         ("cgroup-limits", cgroup_limits),
         ("rlimits", rlimits),
+        ("observation", observation),
         ("a_proof_that_dies_proves_nothing", dies),
         ("an_unenforced_launch_says_what_got_through", allowed),
     ]
 }
 
-const LAYERS: [&str; 7] = [
+const LAYERS: [&str; 8] = [
     "landlock",
     "seccomp",
     "namespaces",
@@ -43,6 +44,7 @@ const LAYERS: [&str; 7] = [
     "cgroup-bpf",
     "cgroup-limits",
     "rlimits",
+    "observation",
 ];
 
 fn every_layer() -> Result<()> {
@@ -151,6 +153,26 @@ fn rlimits() -> Result<()> {
         row.verdict == "not-enforced" && row.why.contains("`start one process too many` got through"),
         "{row:?}"
     );
+    Ok(())
+}
+
+/// A server is launched all the same: nothing is enforced by it. Its record says that nobody watches.
+fn observation() -> Result<()> {
+    let place = Place::new("proof-observation")?;
+    let checked = check(&place, &[], "proof.observation=fail")?;
+    let shown = checked.one("observation")?;
+    let why = "its self-test failed: a failing open in a sandbox was not seen";
+    ensure!(
+        shown["verdict"] == "not-enforced" && shown["why"] == why,
+        "{shown}"
+    );
+    checked.says("T2", true)?;
+    let ran = place.run_with(&[], |run| {
+        run.outer_env("GUARD_AGENT_FAULT", "proof.observation=fail")
+    })?;
+    let launch = ran.launch.context("no launch record")?;
+    ensure!(launch["observation"] == "cgroup-bpf+seccomp", "{launch}");
+    ensure!(launch["observation_missing"] == why, "{launch}");
     Ok(())
 }
 

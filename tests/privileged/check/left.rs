@@ -5,20 +5,24 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, ensure};
-use guard_tests::guards::cgroup2;
+use anyhow::{Result, ensure};
+use guard_agent::warden::cgroup;
 use nix::{
-    fcntl::{Flock, FlockArg},
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
 
 use super::{
     Test,
-    checked::{AS_USER, Around, Place},
+    checked::{AS_USER, Around, Place, for_a_user},
 };
 
 pub(crate) fn tests() -> Vec<(&'static str, Test)> {
@@ -35,9 +39,11 @@ pub(crate) fn tests() -> Vec<(&'static str, Test)> {
 fn after(name: &str, around: Around<'_>) -> Result<()> {
     let place = Place::new(name)?;
     let before = things(&place)?;
+    let watch = Watch::start();
     for _ in 0..3 {
         place.command(around, &["check"]).output()?;
     }
+    watch.nothing_left(for_a_user(around))?;
     same(&place, &before)
 }
 
@@ -45,15 +51,22 @@ fn after(name: &str, around: Around<'_>) -> Result<()> {
 fn told_to_end() -> Result<()> {
     let place = Place::new("left-term")?;
     let before = things(&place)?;
+    let watch = Watch::start();
+    let start = Instant::now();
+    place.command(&[], &["check"]).output()?;
+    let took = start.elapsed();
+    // An emulated machine needs seconds for one.
+    let moments = if took > Duration::from_secs(1) { 5 } else { 20 };
     let mut ended = 0;
-    for wait in (0..60).step_by(3) {
+    for moment in 0..moments {
+        let wait = took * moment / moments;
         for signal in [Signal::SIGTERM, Signal::SIGINT] {
             let mut child = place
                 .command(&[], &["check"])
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .spawn()?;
-            std::thread::sleep(Duration::from_millis(wait));
+            std::thread::sleep(wait);
             let pid = Pid::from_raw(i32::try_from(child.id())?);
             let _ = kill(pid, signal);
             ended += usize::from(child.wait()?.code().is_none());
@@ -63,24 +76,63 @@ fn told_to_end() -> Result<()> {
         ended > 0,
         "no check was ended by a signal: this test tests nothing"
     );
+    watch.nothing_left(false)?;
     same(&place, &before)
 }
 
-/// What is of ours or may be: the rest of the machine has its own life.
+/// Where a check makes its directory.
+const PLACES: [&str; 3] = ["/run", "/tmp", "/dev/shm"];
+
+/// Sees the directories of checks while they are there: by them their cgroups are known, which others' are not.
+struct Watch {
+    /// Those of others, or of a test that was killed.
+    before: BTreeSet<PathBuf>,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<BTreeSet<PathBuf>>,
+}
+
+impl Watch {
+    fn start() -> Self {
+        let here = |place: &&str| listed(Path::new(place), "guard-agent-check-");
+        let before = PLACES.iter().flat_map(here).collect();
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let mut seen = BTreeSet::new();
+            while !told.load(Ordering::Relaxed) {
+                for place in PLACES {
+                    seen.extend(listed(Path::new(place), "guard-agent-check-"));
+                }
+                std::thread::sleep(Duration::from_micros(500));
+            }
+            seen
+        });
+        Self { before, stop, thread }
+    }
+
+    fn nothing_left(self, user: bool) -> Result<()> {
+        self.stop.store(true, Ordering::Relaxed);
+        let seen = self
+            .thread
+            .join()
+            .map_err(|_| anyhow::anyhow!("the watching thread panicked"))?;
+        let seen: Vec<_> = seen.difference(&self.before).collect();
+        ensure!(
+            !seen.is_empty(),
+            "no check was seen at work: this test tests nothing"
+        );
+        for directory in seen {
+            ensure!(!directory.exists(), "left behind: {}", directory.display());
+            let cgroup = cgroup::parent_path(&directory.join("state"))?;
+            ensure!(user || !cgroup.exists(), "left behind: {}", cgroup.display());
+        }
+        Ok(())
+    }
+}
+
+/// Mounts of this machine, and processes of this test's own copy of the agent.
 fn things(place: &Place) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
-    for dir in ["/run", "/tmp", "/dev/shm"] {
-        for path in listed(Path::new(dir), "guard-agent-check-") {
-            found.insert(format!("directory {}", path.display()));
-        }
-    }
-    for path in listed(&cgroup2().context("no cgroup v2")?, "guard-agent-") {
-        // A warden that lives has its lock; other tests have wardens.
-        let Ok(file) = fs::File::open(&path) else { continue };
-        if Flock::lock(file, FlockArg::LockExclusiveNonblock).is_ok() {
-            found.insert(format!("cgroup {}", path.display()));
-        }
-    }
     for line in fs::read_to_string("/proc/self/mountinfo")?.lines() {
         let point = line.split(' ').nth(4).unwrap_or_default();
         found.insert(format!("mount {point}"));

@@ -1,6 +1,7 @@
 //! `guard-agent check` on this machine and on machines that lack something: each verdict, each reason and what to
 //! change; `run` on the same machine does what `check` says; nothing is left.
 //!
+//! `GUARD_TEST_WITHOUT_FAULTS` leaves out what needs an agent that fails on request.
 //! `GUARD_TEST_MACHINE` names the machine a leg is about (`machine.rs`); without it nothing is assumed of it.
 
 mod checked;
@@ -33,7 +34,10 @@ fn main() -> ExitCode {
         add("same", same::tests());
         add("lacking", lacking::tests());
         add("left", left::tests());
-        add("failing", failing::tests());
+        // Minutes in an emulator, and the same attacks that the others see refused.
+        if std::env::var_os("GUARD_TEST_WITHOUT_FAULTS").is_none() {
+            add("failing", failing::tests());
+        }
     }
     libtest_mimic::run(&arguments, trials).exit_code()
 }

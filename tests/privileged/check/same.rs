@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use super::{
     Test,
-    checked::{AS_USER, Around, Place, WITHOUT_USER_NAMESPACES, agree},
+    checked::{AS_USER, Around, Place, WITHOUT_USER_NAMESPACES, agree, for_a_user},
 };
 
 pub(crate) fn tests() -> Vec<(&'static str, Test)> {
@@ -12,6 +12,7 @@ pub(crate) fn tests() -> Vec<(&'static str, Test)> {
         ("as_root", || both("check-root", &[])),
         ("as_an_ordinary_user", as_user),
         ("without_user_namespaces", without_user_namespaces),
+        ("after_a_warden_that_was_killed_at_its_proofs", after_a_death),
         ("the_table_says_what_the_lines_say", table),
         ("an_unknown_flag_is_a_usage_error", usage),
     ]
@@ -22,7 +23,14 @@ fn both(name: &str, around: Around<'_>) -> Result<()> {
     let checked = place.check(around)?;
     let ran = place.run(around)?;
     agree(&checked, &ran)?;
-    let tier = if around.contains(&AS_USER) { "T3" } else { "T2" };
+    let tier = if for_a_user(around) { "T3" } else { "T2" };
+    let watched = if for_a_user(around) {
+        "not-available"
+    } else {
+        "enforced"
+    };
+    let observation = checked.one("observation")?;
+    ensure!(observation["verdict"] == watched, "{observation}");
     checked.says(tier, true)
 }
 
@@ -69,6 +77,28 @@ fn without_user_namespaces() -> Result<()> {
     // What the ground gives is proved all the same.
     let row = checked.row("fs", "seccomp")?;
     ensure!(row.verdict == "enforced", "{row:?}");
+    Ok(())
+}
+
+/// What it had planted is no obstacle, and goes.
+fn after_a_death() -> Result<()> {
+    let place = Place::new("check-death")?;
+    let state = place.bench.path().join("own/state");
+    let ran = place.run_in(
+        &[],
+        |run| run,
+        |_| {
+            std::fs::create_dir(&state)?;
+            std::fs::set_permissions(&state, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+            std::fs::write(state.join("proof.planted"), "x")?;
+            std::os::unix::net::UnixListener::bind(state.join("proof.sock"))?;
+            Ok(())
+        },
+    )?;
+    agree(&place.check(&[])?, &ran)?;
+    for name in ["proof.planted", "proof.sock"] {
+        ensure!(!state.join(name).exists(), "`{name}` is still there");
+    }
     Ok(())
 }
 

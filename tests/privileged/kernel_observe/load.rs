@@ -57,18 +57,13 @@ fn without_the_observers_the_network_programs_are_in_force() {
 /// Not a promise but a figure; the bound only catches a program that does work for strangers.
 #[test]
 fn what_it_costs_a_task_that_is_not_observed() {
-    /// Nanoseconds times 100, as the subject answers.
-    const ROUND: u32 = 30_000_000 * 100;
+    const CALLS: u32 = 2000;
     let arena = Arena::make("cost");
     let (mut programs, _events) = arena.load();
     let (_, _, mut inside) = arena.watched("sandbox", &programs);
     let mut outside = Subject::start();
-    let bench = |subject: &mut Subject, calls: u32| -> u32 {
-        subject.order(&format!("bench {calls}")).parse().unwrap()
-    };
-    // An emulated machine is a hundred times slower.
-    let calls = ROUND / bench(&mut outside, 1000).max(1);
-    let measure = |subject: &mut Subject| bench(subject, calls);
+    let measure =
+        |subject: &mut Subject| -> u32 { subject.order(&format!("bench {CALLS}")).parse().unwrap() };
     let mut rows = Vec::new();
     for _ in 0..3 {
         let before = (measure(&mut outside), measure(&mut inside));

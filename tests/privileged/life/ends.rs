@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use guard_tests::life::left::Role;
+use guard_tests::tier::Tier;
 
 use super::{ended, exit_record, on_stage};
 
@@ -155,7 +156,9 @@ fn orphans_are_fetched() -> Result<()> {
         let mut session = stage.start(&mut stage.puppet(["orphans=200", "forever"]))?;
         // 400 processes died, 200 of them children of pid 1. Left: it, and the server.
         let line = session.line()?;
-        ensure!(line == "zombies 0 processes 2", "{line}");
+        // Without a pid namespace it counts the machine's.
+        let bare = Tier::current()? == Tier::T3Bare;
+        ensure!(bare || line == "zombies 0 processes 2", "{line}");
         let servers = stage.left().pids(Role::Server).len();
         ensure!(
             servers == 1,

@@ -14,7 +14,7 @@ use guard_tests::{
     require::skip,
 };
 
-use super::{VIEWS, give, launch};
+use super::{VIEWS, give, launch, picture, unchanged};
 
 fn git(repository: &Path, words: &[&str]) -> Result<String> {
     let program = which("git").context("no git here")?;
@@ -23,6 +23,8 @@ fn git(repository: &Path, words: &[&str]) -> Result<String> {
         .arg(repository)
         .args(words)
         .env("GIT_CONFIG_NOSYSTEM", "1")
+        // Looking must change nothing.
+        .env("GIT_OPTIONAL_LOCKS", "0")
         .output()?;
     ensure!(
         output.status.success(),
@@ -93,7 +95,8 @@ fn git_commits_in_a_root() -> Result<()> {
     Ok(())
 }
 
-/// After a start, an end in order, a crash of the server, of the agent, and a kill of all: the tree is as it was.
+/// After a start, calls, an end in order, a crash of the server, of the agent, and a kill of all: the tree is as it
+/// was, byte for byte, with its modes, owners and times.
 #[test]
 fn the_tree_is_as_it_was() -> Result<()> {
     if skip(which("git").is_none().then_some("there is no git"), "git") {
@@ -102,14 +105,20 @@ fn the_tree_is_as_it_was() -> Result<()> {
     for view in VIEWS {
         let stage = Stage::new("tree")?;
         let project = repository(&stage)?;
+        let before = picture(&project)?;
         let clean = |when: &str| -> Result<()> {
+            unchanged(&project, &before).with_context(|| format!("{when} in {view}"))?;
             let status = git(&project, &["status", "--porcelain", "--ignored"])?;
             ensure!(status.is_empty(), "{when} in {view}: {status}");
             Ok(())
         };
         let start = || Inside::start(launch(&stage, view).root(&project, "rw"));
-        let inside = start()?;
+        let mut inside = start()?;
         clean("after the start")?;
+        let answer = inside.works(&format!("len(os.listdir({}))", py(&project)))?;
+        ensure!(answer == 3, "{answer}");
+        inside.works(&format!("open({}).read()", py(project.join("src/lib.rs"))))?;
+        clean("after calls")?;
         inside.end()?;
         clean("after the end")?;
         let mut inside = start()?;

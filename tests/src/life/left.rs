@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::{programs, tier::Tier};
+
 /// Which of our processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
@@ -34,6 +36,7 @@ impl Left {
         let mut left = Self::default();
         let parent = fs::canonicalize(state)
             .ok()
+            .filter(|_| Tier::current().is_ok_and(Tier::is_root))
             .and_then(|state| guard_agent::warden::cgroup::parent_path(&state).ok());
         left.find_processes(place, parent.as_deref());
         if let Some(parent) = parent {
@@ -50,11 +53,10 @@ impl Left {
                 .filter(|line| line.contains(&mark))
                 .map(str::to_owned),
         );
-        let sessions = fs::read_dir(state.join("sessions"))
-            .into_iter()
-            .flatten()
-            .flatten();
-        left.files.extend(sessions.map(|entry| entry.path()));
+        for dir in ["sessions", "tmp"] {
+            let files = fs::read_dir(state.join(dir)).into_iter().flatten().flatten();
+            left.files.extend(files.map(|entry| entry.path()));
+        }
         left
     }
 
@@ -72,9 +74,12 @@ impl Left {
                 continue;
             };
             let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            let inside = group.as_ref().is_some_and(|group| {
-                fs::read_to_string(entry.path().join("cgroup")).is_ok_and(|text| text.contains(group))
-            });
+            let inside = match &group {
+                Some(group) => {
+                    fs::read_to_string(entry.path().join("cgroup")).is_ok_and(|text| text.contains(group))
+                }
+                None => is_init_of_a_user(&entry.path(), &words),
+            };
             let named = words.windows(place.len()).any(|part| part == place);
             if !inside && !named {
                 continue;
@@ -101,8 +106,16 @@ impl Left {
     /// Sandboxes that exist now.
     #[must_use]
     pub fn sandboxes(&self) -> usize {
-        // The first is the parent.
-        self.cgroups.len().saturating_sub(1)
+        match self.cgroups.len() {
+            // Without root there is none; each session has its file.
+            0 => self
+                .files
+                .iter()
+                .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+                .count(),
+            // The first is the parent.
+            with_parent => with_parent - 1,
+        }
     }
 
     #[must_use]
@@ -134,6 +147,14 @@ impl Left {
         let files = self.files.iter().map(|path| format!("file {}", path.display()));
         processes.chain(cgroups).chain(mounts).chain(files).collect()
     }
+}
+
+/// Without a cgroup nothing tells an init's stage. Only one at a time has the tests' user and this program.
+fn is_init_of_a_user(process: &Path, words: &[u8]) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let own = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
+    let agent = programs::agent().ok().and_then(|path| own(&path));
+    words.starts_with(b"guard-agent-init") && own(&process.join("exe")).is_some_and(|exe| Some(exe) == agent)
 }
 
 /// `None` for what only mentions the stage's path, such as an editor or this test's own shell.

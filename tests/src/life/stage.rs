@@ -21,13 +21,14 @@ use crate::{
     guards::Scratch,
     programs,
     records::{self, Record},
+    tier::Start,
 };
 
 /// Where one test's sessions live.
 #[derive(Debug)]
 pub struct Stage {
     scratch: Scratch,
-    agent: PathBuf,
+    start: Start,
     /// How long the warden stays without a session, milliseconds.
     pub idle: u32,
 }
@@ -65,7 +66,7 @@ impl Stage {
         }
         fs::copy(programs::puppet()?, scratch.path().join("bin/guard-puppet"))?;
         Ok(Self {
-            agent: programs::agent()?,
+            start: Start::current(scratch.path())?,
             scratch,
             idle: 20,
         })
@@ -104,7 +105,7 @@ impl Stage {
         words: impl IntoIterator<Item = T>,
     ) -> Command {
         let root = |dir: &str, rights: &str| format!("{}:{rights}", self.path().join(dir).display());
-        let mut command = Command::new(&self.agent);
+        let mut command = self.start.command();
         command
             .arg("run")
             .args(["--name", "puppet"])
@@ -257,7 +258,7 @@ impl Stage {
     /// # Errors
     /// When it does not hold.
     pub fn verify(&self) -> Result<()> {
-        let out = Command::new(&self.agent)
+        let out = Command::new(programs::agent()?)
             .args(["audit", "verify", "--audit"])
             .arg(self.audit())
             .output()?;

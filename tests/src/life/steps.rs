@@ -8,6 +8,8 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::tier::Tier;
+
 /// The agent's source, when this test runs where it is.
 #[must_use]
 pub fn source() -> Option<PathBuf> {
@@ -98,6 +100,7 @@ pub const PROOF: &[&str] = &[
     "proof.cgroup-bpf",
     "proof.cgroup-limits",
     "proof.rlimits",
+    "proof.observation",
 ];
 
 /// Steps of a launch before the child's first instruction, in order. `init.fork` and `init.exec` come after the
@@ -127,6 +130,7 @@ pub const LAUNCH: &[&str] = &[
     "init.parent",
     "init.seccomp-compile",
     "init.landlock",
+    "init.signals",
     "init.seccomp",
     "launch.verify",
     "launch.register#2",
@@ -136,6 +140,68 @@ pub const LAUNCH: &[&str] = &[
     "init.fork",
     "init.exec",
 ];
+
+/// What an ordinary user's warden has instead.
+pub const WARDEN_T3: &[&str] = &[
+    "warden.lock",
+    "warden.sweep",
+    "warden.program",
+    "warden.null",
+    "warden.subreaper",
+    "warden.reaper",
+    "warden.links",
+    "warden.socket",
+];
+
+/// Only in a user namespace.
+pub const USER_NAMESPACE: &[&str] = &["init.user-namespace"];
+
+/// Only where the sandbox has namespaces.
+const NAMESPACES: &[&str] = &[
+    "init.propagation",
+    "init.view",
+    "init.cgroup-namespace",
+    "init.hostname",
+    "init.memfd",
+    "init.bounding-set",
+];
+
+/// Only as root.
+const ROOT: &[&str] = &["gateway.bounding-set", "gateway.ids"];
+
+/// The steps of the warden's start at a tier.
+#[must_use]
+pub fn warden(tier: Tier) -> Vec<&'static str> {
+    if tier.is_root() { WARDEN } else { WARDEN_T3 }.to_vec()
+}
+
+/// The steps of a launch at a tier.
+#[must_use]
+pub fn launch(tier: Tier) -> Vec<&'static str> {
+    match tier {
+        Tier::T2 => LAUNCH.to_vec(),
+        Tier::T3 => [LAUNCH, USER_NAMESPACE].concat(),
+        Tier::T3Bare => without(LAUNCH, NAMESPACES),
+    }
+}
+
+/// The steps of the gateway at a tier.
+#[must_use]
+pub fn gateway(tier: Tier) -> Vec<&'static str> {
+    if tier.is_root() {
+        GATEWAY.to_vec()
+    } else {
+        without(GATEWAY, ROOT)
+    }
+}
+
+fn without(steps: &[&'static str], these: &[&str]) -> Vec<&'static str> {
+    steps
+        .iter()
+        .copied()
+        .filter(|step| !these.contains(step))
+        .collect()
+}
 
 /// Writes without which there is no launch.
 pub const LAUNCH_WRITES: &[&str] = &["audit.write", "audit.sync"];
@@ -170,8 +236,10 @@ pub const ELSEWHERE: &[&str] = &["audit.rotate"];
 pub fn tested() -> BTreeSet<String> {
     [
         WARDEN,
+        WARDEN_T3,
         PROOF,
         LAUNCH,
+        USER_NAMESPACE,
         LAUNCH_WRITES,
         GATEWAY,
         END_WRITES,

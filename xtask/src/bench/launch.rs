@@ -38,12 +38,13 @@ pub(super) fn measure(place: &Place, rounds: u32, table: &mut Table) -> Result<(
     for server in &servers {
         let mut samples: [Samples; 4] = Default::default();
         for round in 0..=rounds {
-            for (way, samples) in WAYS.iter().zip(&mut samples) {
-                let took = once(place, server, way, &warm)
-                    .with_context(|| format!("{} server, {way}", server.name))?;
+            // Each is as often behind each other.
+            for at in (0..WAYS.len()).map(|at| (at + round as usize) % WAYS.len()) {
+                let took = once(place, server, WAYS[at], &warm)
+                    .with_context(|| format!("{} server, {}", server.name, WAYS[at]))?;
                 // The first of each fills the caches.
                 if round > 0 {
-                    samples.add(took);
+                    samples[at].add(took);
                 }
             }
         }

@@ -257,9 +257,6 @@ impl Demo {
         for line in self.trail.lines()?.lines() {
             println!("   {}", shorten(line, 132));
         }
-        println!(
-            "   (refused opens are not on record yet: that comes with observation, in the next release)"
-        );
         let of = |kind: &str, server: &str| {
             records
                 .iter()
@@ -287,6 +284,20 @@ impl Demo {
         });
         self.claims
             .check(denied, "the kernel's refusal of the connection is on record");
+        for (what, path) in [
+            ("the secret", self.stage.secret()),
+            ("the link", self.stage.link()),
+        ] {
+            let refused = records.iter().any(|record| {
+                record["kind"] == "kernel"
+                    && record["server"] == "hostile"
+                    && record["op"].as_str().is_some_and(|op| op.starts_with("open"))
+                    && record["decision"] == "deny"
+                    && record["path"].as_str() == path.to_str()
+            });
+            self.claims
+                .check(refused, &format!("the refused open of {what} is on record"));
+        }
         println!("   $ guard-agent audit verify");
         for line in self.trail.verify()?.lines() {
             println!("   {line}");

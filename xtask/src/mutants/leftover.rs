@@ -13,10 +13,17 @@ use std::{
     time::Duration,
 };
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use sha2::{Digest as _, Sha256};
+
 const OFTEN: Duration = Duration::from_millis(25);
 
 /// Notes the cgroups in which programs built in one place are seen.
 pub(super) struct Watch {
+    place: PathBuf,
     seen: Arc<Mutex<BTreeSet<PathBuf>>>,
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -40,6 +47,7 @@ impl Watch {
             })
         };
         Self {
+            place: place.to_owned(),
             seen,
             over,
             thread: Some(thread),
@@ -52,6 +60,8 @@ impl Watch {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+        // Gone with their namespace, where they had one.
+        processes(&self.place).for_each(|process| end(&process));
         let Some(top) = hierarchy() else { return Vec::new() };
         let seen = self.seen.lock().map(|seen| seen.clone()).unwrap_or_default();
         let mut stayed = Vec::new();
@@ -65,19 +75,50 @@ impl Watch {
     }
 }
 
+/// Processes whose program lies below a place.
+fn processes(place: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(move |path| fs::read_link(path.join("exe")).is_ok_and(|exe| exe.starts_with(place)))
+}
+
+fn end(process: &Path) {
+    let pid = process.file_name().and_then(|name| name.to_str()?.parse().ok());
+    if let Some(pid) = pid {
+        let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+    }
+}
+
 /// Cgroups of agents, as `/proc/PID/cgroup` names them.
+///
+/// A sandbox may live too shortly to be seen in its own; its warden and its `run` name the state directory, which
+/// names the cgroup of all of them (`guard-agent/src/warden/cgroup.rs`).
 fn cgroups(place: &Path) -> Vec<PathBuf> {
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    processes
-        .filter(|entry| fs::read_link(entry.path().join("exe")).is_ok_and(|exe| exe.starts_with(place)))
-        .filter_map(|entry| fs::read_to_string(entry.path().join("cgroup")).ok())
-        .filter_map(|text| {
-            text.lines()
-                .find_map(|line| line.strip_prefix("0::"))
-                .map(PathBuf::from)
-        })
-        .filter(|path| path.to_string_lossy().contains("/guard-agent-"))
-        .collect()
+    let mut found = Vec::new();
+    for process in processes(place) {
+        let text = fs::read_to_string(process.join("cgroup")).unwrap_or_default();
+        let own = text.lines().find_map(|line| line.strip_prefix("0::"));
+        found.extend(
+            own.filter(|path| path.contains("/guard-agent-"))
+                .map(PathBuf::from),
+        );
+        let words = fs::read(process.join("cmdline")).unwrap_or_default();
+        let mut words = words
+            .split(|byte| *byte == 0)
+            .skip_while(|word| *word != b"--state");
+        if let Some(state) = words.nth(1) {
+            found.push(PathBuf::from(format!("/{}", of_state(state))));
+        }
+    }
+    found
+}
+
+fn of_state(state: &[u8]) -> String {
+    let name = format!("{:x}", Sha256::digest(state));
+    format!("guard-agent-{}", &name[..8])
 }
 
 fn hierarchy() -> Option<PathBuf> {

@@ -24,24 +24,22 @@ use crate::test::{
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// Starts a test where a changed agent can harm nothing but itself: with one namespace less in the sandbox, the
-/// tree it takes apart, the name it sets and the processes it ends are these and not the machine's. What the test
-/// leaves running dies with the first of these processes, a shell, which also fetches orphans as an init would.
-const APART: [&str; 12] = [
-    "unshare",
-    "--mount",
-    "--propagation",
-    "private",
-    "--uts",
-    "--ipc",
-    "--pid",
-    "--fork",
-    "--mount-proc",
-    "--kill-child=SIGKILL",
-    "sh",
-    "-c",
-];
+/// tree it takes apart and the name it sets are these and not the machine's.
+const APART: [&str; 5] = ["unshare", "--mount", "--propagation=private", "--uts", "--ipc"];
+/// And the processes it ends. What the test leaves running dies with the first of these, a shell, which also fetches
+/// orphans as an init would.
+const OWN_PIDS: [&str; 4] = ["--pid", "--fork", "--mount-proc", "--kill-child=SIGKILL"];
 /// Mounts are shared with those of namespaces made inside, as on a host that systemd started.
-const INIT: [&str; 2] = ["mount --make-rshared / && \"$@\"; exit $?", "sh"];
+const INIT: [&str; 4] = ["sh", "-c", "mount --make-rshared / && \"$@\"; exit $?", "sh"];
+/// Legs that observe tasks, which no program can in a pid namespace that is not the machine's. What takes the
+/// sandbox's pid namespace away is for other legs.
+const HOST_PIDS: [&str; 5] = [
+    "host:check",
+    "host:flood",
+    "host:kernel_observe",
+    "host:observe",
+    "host:start_failures",
+];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -60,9 +58,6 @@ const OUTSIDE: [&str; 6] = [
     "host:positive",
     "host:roots",
 ];
-
-/// Legs that need the machine's own process numbers, by which the kernel reports what it observes.
-const FIRST_PIDS: [&str; 2] = ["host:observe", "host:flood"];
 
 pub(super) fn from_outside(leg: &Leg) -> bool {
     OUTSIDE.contains(&leg.name.as_str())
@@ -169,12 +164,12 @@ fn command(
     program: Option<&Path>,
     fixtures: &Path,
 ) -> Result<Command> {
-    let shares_pids = FIRST_PIDS.contains(&leg.name.as_str());
-    let apart = APART[1..]
-        .iter()
-        .filter(|word| !(shares_pids && matches!(**word, "--pid" | "--mount-proc")));
     let mut command = Command::new(APART[0]);
-    command.args(apart).args(INIT).current_dir(&scratch.path);
+    command.args(&APART[1..]).current_dir(&scratch.path);
+    if !HOST_PIDS.contains(&leg.name.as_str()) {
+        command.args(OWN_PIDS);
+    }
+    command.args(INIT);
     match (&leg.program, program) {
         (_, Some(program)) => {
             command

@@ -74,7 +74,12 @@ fn who_asks_decides_the_tier() {
     user.accepted(&["--tier", "T3", "--", "x"]);
     root.accepted(&["--tier", "T2", "--", "x"]);
     for (case, tier, why, fix) in [
-        (&user, "T1", "the BPF LSM tier is not in this build", "leave `--tier` out"),
+        (
+            &user,
+            "T1",
+            "the BPF LSM tier is not in this build",
+            "leave `--tier` out",
+        ),
         (
             &user,
             "T2",
@@ -172,6 +177,37 @@ fn directories_of_flags() {
 }
 
 #[test]
+fn state_and_audit_are_apart() {
+    let case = Case::new();
+    std::fs::create_dir_all(case.at("both")).unwrap();
+    std::os::unix::fs::symlink(case.at("both"), case.at("link")).unwrap();
+    for (state, audit, how) in [
+        ("both", "both", "is"),
+        ("both/state", "both", "lies in"),
+        ("both", "both/audit", "holds"),
+        // Whatever the names are.
+        ("link/state", "both", "lies in"),
+        ("both", "link", "is"),
+    ] {
+        case.refused(
+            &[
+                "--state",
+                &format!("BASE/{state}"),
+                "--audit",
+                &format!("BASE/{audit}"),
+                "--",
+                "x",
+            ],
+            &format!("cannot use state directory `BASE/{state}`"),
+            &format!("it {how} the audit directory `BASE/{audit}`: neither may hold files of the other"),
+            "give them directories apart with `--state` and `--audit`",
+        );
+    }
+    let plan = case.accepted(&["--state", "BASE/both-state", "--audit", "BASE/both", "--", "x"]);
+    assert_eq!(plan.state, case.at("both-state"));
+}
+
+#[test]
 fn flags_that_do_not_exist() {
     let parse = |line: &[&str]| {
         CommandLine::try_parse_from([&["run"], line].concat())
@@ -202,6 +238,8 @@ fn flags_that_do_not_exist() {
 fn the_documentation_has_every_flag() {
     use clap::CommandFactory as _;
     let page = include_str!("../../../../docs/commands.md");
+    let (_, page) = page.split_once("## `guard-agent run`").unwrap();
+    let page = page.split("\n## ").next().unwrap();
     let mut flags: Vec<String> = CommandLine::command()
         .get_arguments()
         .filter_map(|argument| argument.get_long().map(|long| format!("--{long}")))

@@ -214,7 +214,7 @@ fn values_without_sense() {
         &server("require = []"),
         &format!("cannot use `require = []` of {place}"),
         "it would launch the server with nothing enforced",
-        "leave `require` out, or say `--allow-unenforced`, which the record shows",
+        "leave `require` out, or name what must be enforced, such as `require = [\"fs\", \"net\"]`",
     );
     case.policy_refused(
         &server("env = [\"TOKEN=secret\"]"),
@@ -222,12 +222,25 @@ fn values_without_sense() {
         "`env` holds names only, so that no secret stands in a policy",
         "write `TOKEN`, and set it where the client starts guard-agent",
     );
-    for name in ["", "/etc", "../x", "a/./../b"] {
+    let listed = format!(
+        "write it as the documentation lists it: `.git`, `.git/config.worktree`, `{}`",
+        crate::warden::launch::protect::PROTECTED.join("`, `")
+    );
+    for name in [
+        "",
+        "/etc",
+        "../x",
+        "a/./../b",
+        ".git/hook",
+        ".GIT/hooks",
+        "hooks",
+        ".git/",
+    ] {
         case.policy_refused(
             &server(&format!("free_names = [\"{name}\"]")),
             &format!("cannot free name `{name}` in {place}"),
-            "a protected name is relative to any directory of a root and has no `..`",
-            "write it as the documentation lists it, such as `.git/hooks`",
+            "it is no protected name, so it would free nothing",
+            &listed,
         );
     }
     case.policy_refused(

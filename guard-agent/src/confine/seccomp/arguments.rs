@@ -69,7 +69,7 @@ pub(super) const OWN_FIRST: &[Rule] = &[Rule::when(Needs::OwnProcesses, &[]), Ru
 /// `PRIO_PROCESS` or `IOPRIO_WHO_PROCESS`, and the caller itself.
 pub(super) const OWN_SECOND: &[Rule] = &[
     Rule::when(Needs::OwnProcesses, &[]),
-    Rule::new(&[Cond::eq(0, libc::PRIO_PROCESS as u32), Cond::eq(1, 0)]),
+    Rule::new(&[Cond::eq(0, libc::PRIO_PROCESS), Cond::eq(1, 0)]),
     Rule::new(&[Cond::eq(0, 1), Cond::eq(1, 0)]),
 ];
 

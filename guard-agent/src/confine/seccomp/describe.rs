@@ -78,9 +78,13 @@ pub(crate) fn telling(notification: &Notification) -> [u64; 6] {
     let name = u32::try_from(notification.nr).ok().and_then(names::name);
     let kept: [u64; 6] = match name.unwrap_or_default() {
         "socket" | "socketpair" => [LOW, LOW, LOW, 0, 0, 0],
-        "clone" | "bpf" | "keyctl" | "syslog" | "process_vm_readv" | "process_vm_writev" => [LOW, 0, 0, 0, 0, 0],
+        "clone" | "bpf" | "keyctl" | "syslog" | "process_vm_readv" | "process_vm_writev" => {
+            [LOW, 0, 0, 0, 0, 0]
+        }
         "unshare" => [LOW, 0, 0, 0, 0, 0],
-        "setns" | "ioctl" | "fchmod" | "ptrace" | "kcmp" | "pidfd_getfd" | "seccomp" => [LOW, LOW, 0, 0, 0, 0],
+        "setns" | "ioctl" | "fchmod" | "ptrace" | "kcmp" | "pidfd_getfd" | "seccomp" => {
+            [LOW, LOW, 0, 0, 0, 0]
+        }
         "memfd_create" | "chmod" | "creat" | "mkdir" => [0, LOW, 0, 0, 0, 0],
         "fchmodat" | "mkdirat" | "open" | "reboot" => [0, 0, LOW, 0, 0, 0],
         "openat" => [0, 0, 0, LOW, 0, 0],

@@ -338,6 +338,12 @@ fn the_dangerous_ones_by_hand() {
     );
     assert_eq!(call(open, "mknod", [0, 0o020_600, 0, 0, 0, 0]), notify);
     assert_eq!(call(open, "mknod", [0, 0o010_600, 0, 0, 0, 0]), allow);
+    assert_eq!(call(open, "mknodat", [0, 0, 0o020_600, 0, 0, 0]), notify);
+    assert_eq!(call(open, "mknodat", [0, 0, 0o104_755, 0, 0, 0]), notify);
+    // A pair of raw sockets is one of datagrams, which can send elsewhere.
+    assert_eq!(call(open, "socketpair", [1, 1, 0, 0, 0, 0]), allow);
+    assert_eq!(call(open, "socketpair", [1, 3, 0, 0, 0, 0]), notify);
+    assert_eq!(call(&Options::STRICT, "socketpair", [1, 2, 0, 0, 0, 0]), notify);
     let unix = [libc::AF_UNIX as u64, 1, 0, 0, 0, 0];
     assert_eq!(call(open, "socket", unix), allow);
     assert_eq!(call(&Options::STRICT, "socket", unix), notify);

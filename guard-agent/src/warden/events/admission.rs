@@ -34,7 +34,11 @@ impl Admission {
         parked: &Parked,
     ) -> Result<Self, String> {
         let missing = if request.observe {
-            warden.ring.observe_start().err()
+            // What was not seen to work when this warden tried it is not claimed.
+            match warden.facts.proofs.observation.why() {
+                Some(why) => Some(why.why.clone()),
+                None => warden.ring.observe_start().err(),
+            }
         } else {
             Some("it is turned off (`--observe off`, or `observe = false` in the policy)".to_owned())
         };
@@ -73,6 +77,7 @@ impl Admission {
         match (self.observed, self.slot) {
             (true, _) => "tracepoints+cgroup-bpf+seccomp",
             (false, Some(_)) => "cgroup-bpf+seccomp",
+            // Without root: no program, but seccomp's refusals are heard all the same.
             (false, None) => "none",
         }
     }

@@ -132,27 +132,27 @@ mod tests {
     fn links_that_lead_out_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path();
-        fs::create_dir_all(top.join("base/sub")).unwrap();
-        fs::write(top.join("base/sub/file"), "").unwrap();
-        symlink("/outside/secret", top.join("base/out")).unwrap();
-        symlink("../../outside", top.join("base/sub/up")).unwrap();
-        symlink("sub", top.join("base/in")).unwrap();
-        symlink("loop", top.join("base/loop")).unwrap();
-        let mut places = Places::new(View::Private, b"/base");
-        places.root(b"/base", Rights::RW);
+        fs::create_dir_all(top.join("docs/sub")).unwrap();
+        fs::write(top.join("docs/sub/file"), "").unwrap();
+        symlink("/outside/secret", top.join("docs/out")).unwrap();
+        symlink("../../outside", top.join("docs/sub/up")).unwrap();
+        symlink("sub", top.join("docs/in")).unwrap();
+        symlink("loop", top.join("docs/loop")).unwrap();
+        let mut places = Places::new(View::Private, b"/docs");
+        places.root(b"/docs", Rights::RW);
         let look = Look {
             namespace: PathBuf::new(),
             root: File::open(top).unwrap().into(),
         };
         for (path, wanted) in [
-            (&b"/base/out"[..], true),
-            (b"/base/out/deeper", true),
-            (b"/base/sub/up/x", true),
-            (b"/base/in/up/x", true),
-            (b"/base/in/missing", false),
-            (b"/base/sub/missing", false),
-            (b"/base/sub/file", false),
-            (b"/base/loop", false),
+            (&b"/docs/out"[..], true),
+            (b"/docs/out/deeper", true),
+            (b"/docs/sub/up/x", true),
+            (b"/docs/in/up/x", true),
+            (b"/docs/in/missing", false),
+            (b"/docs/sub/missing", false),
+            (b"/docs/sub/file", false),
+            (b"/docs/loop", false),
             (b"/missing", false),
         ] {
             // What the kernel has not at hand is not found: it has, after this.

@@ -38,8 +38,13 @@ impl Kind {
 
 #[derive(Debug)]
 enum Place {
-    Here { kind: Kind, tree: bool },
+    Here {
+        kind: Kind,
+        tree: bool,
+    },
     Link(Vec<u8>),
+    /// A directory made only to lead to a place: what the host has beside that is hidden, in the sandbox's own trees too.
+    Way,
 }
 
 /// The names of one session's view.
@@ -88,6 +93,16 @@ impl Places {
     /// A root: what of it is a file is in the view under that one name.
     pub(in crate::warden) fn root(&mut self, path: &[u8], rights: Rights) {
         self.put(path, Kind::Root(rights), true);
+        self.ways(path);
+    }
+
+    fn ways(&mut self, path: &[u8]) {
+        let path = clean(path);
+        let mut above = parent(&path);
+        while above.len() > 1 {
+            self.named.entry(above.to_vec()).or_insert(Place::Way);
+            above = parent(above);
+        }
     }
 
     /// A grant never takes the place of a root of the same name: the root is mounted over it.
@@ -101,6 +116,7 @@ impl Places {
             })
         ) {
             let kind = Kind::Grant { exec };
+            self.ways(&path);
             self.named.insert(path, Place::Here { kind, tree: true });
         }
     }
@@ -130,7 +146,7 @@ impl Places {
         let mut path = std::borrow::Cow::Borrowed(path);
         for _ in 0..MOST_LINKS {
             match self.innermost(&path) {
-                None => return None,
+                None | Some((_, Place::Way)) => return None,
                 Some((_, Place::Here { kind, .. })) => return Some(*kind),
                 Some((length, Place::Link(target))) => {
                     let rest = path.get(length..).unwrap_or_default();
@@ -153,11 +169,25 @@ impl Places {
                 Some(place @ Place::Here { tree, .. }) if *tree || end == path.len() => {
                     found = Some((end, place));
                 }
+                Some(way @ Place::Way) if end < path.len() && !found.is_some_and(holds_all) => {
+                    found = Some((end, way));
+                }
                 _ => {}
             }
         }
         found
     }
+}
+
+/// A root or a grant is mounted whole: what lies in it beside another place is in the view, too.
+fn holds_all((_, place): (usize, &Place)) -> bool {
+    matches!(
+        place,
+        Place::Here {
+            kind: Kind::Root(_) | Kind::Grant { .. },
+            ..
+        }
+    )
 }
 
 /// Where each name of a cleaned absolute path ends: `/a/b` has `/`, `/a`, `/a/b`.
@@ -246,6 +276,8 @@ mod tests {
         places.grant(b"/srv/docs", true);
         places.link(b"/bin", b"usr/bin");
         places.link(b"/loop", b"/loop");
+        places.root(b"/tmp/work/in", Rights::RW);
+        places.grant(b"/srv/docs/modules/deep/one", false);
         places
     }
 
@@ -263,6 +295,11 @@ mod tests {
             (b"/bin/sh", None),
             (b"/loop/x", None),
             (b"/tmp/x", Some(Kind::Private)),
+            (b"/tmp/work/in/x", Some(Kind::Root(Rights::RW))),
+            (b"/tmp/work", Some(Kind::Private)),
+            (b"/tmp/work/secret", None),
+            (b"/tmp/working", Some(Kind::Private)),
+            (b"/srv/docs/modules/other", Some(Kind::Root(Rights::RW))),
             (b"/etc/hosts", Some(Kind::Grant { exec: false })),
             (b"/etc/hosts/x", None),
             (b"/etc/shadow", None),

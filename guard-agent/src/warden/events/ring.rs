@@ -3,8 +3,6 @@
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
-    fs,
-    os::unix::fs::MetadataExt as _,
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -20,9 +18,6 @@ use crate::{
     refusal::chain,
     warden::kernel::{Event, Events, Programs},
 };
-
-/// The kernel's fixed number (`PROC_PID_INIT_INO`).
-const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
 /// How long events are given out before others have their turn, and records read between two looks at the clock.
 const TURN: Duration = Duration::from_millis(4);
@@ -72,19 +67,8 @@ impl Ring {
     /// Another sandbox is observed; while none is, the host pays nothing.
     pub(super) fn observe_start(&self) -> Result<(), String> {
         let Some(programs) = &self.programs else {
-            return Err(
-                "without root no eBPF program can be loaded; what seccomp refuses is recorded all the same"
-                    .to_owned(),
-            );
+            return Err("no eBPF programs are loaded".to_owned());
         };
-        // The kernel reports the numbers of its first pid namespace; elsewhere they are other processes' or nobody's.
-        if fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino()) != FIRST_PID_NAMESPACE {
-            return Err(
-                "this process lives in a pid namespace of its own, where the kernel's process numbers mean nothing; \
-                 start it in the machine's first one"
-                    .to_owned(),
-            );
-        }
         let mut programs = programs.borrow_mut();
         programs.observation()?;
         programs.observe_start().map_err(|error| chain(&error))

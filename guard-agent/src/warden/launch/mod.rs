@@ -123,6 +123,7 @@ pub fn step_failed(step: &str, cause: impl std::fmt::Display) -> Refusal {
 }
 
 fn step<T>(name: &'static str, work: impl FnOnce() -> io::Result<T>) -> Result<T, Refusal> {
+    tracing::debug!(step = name, "launch");
     fault::point(name)
         .and_then(|()| work())
         .map_err(|error| step_failed(name, error))
@@ -185,6 +186,12 @@ pub fn park(context: &Context, job: &Job) -> Result<Parked, Refusal> {
     })?;
     let scratch = cgroup.scratch().map(Octets::from);
     drop(theirs);
+    tracing::debug!(
+        session = job.session,
+        init = born.pid,
+        mounts = entries.len(),
+        "init is born"
+    );
     undo.init = Some(born.pid);
     // 5. Init does the rest inside; it reports when it is as confined as the child will be.
     step("launch.setup", || Ok(()))?;
@@ -211,6 +218,7 @@ pub fn park(context: &Context, job: &Job) -> Result<Parked, Refusal> {
             .map_or_else(|| "no cgroup".to_owned(), |error| error.to_string());
         return Err(step_failed("launch.verify", cause));
     };
+    tracing::debug!(session = job.session, "verified from outside");
     Ok(Parked {
         cgroup,
         pid: born.pid,

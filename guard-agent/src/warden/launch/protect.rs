@@ -45,6 +45,13 @@ pub const PROTECTED: [&str; 24] = [
 /// What git obeys in any git directory, whatever its name.
 const GIT: [&str; 3] = ["hooks", "config", "config.worktree"];
 
+/// Whether a policy that frees this name frees anything.
+pub fn can_be_freed(name: &str) -> bool {
+    name == ".git"
+        || PROTECTED.contains(&name)
+        || GIT.iter().any(|own| name.strip_prefix(".git/") == Some(own))
+}
+
 /// How deep below a root, and how many directory entries, the search goes: launch must stay fast.
 const MAX_DEPTH: usize = 4;
 const MAX_ENTRIES: usize = 5_000;

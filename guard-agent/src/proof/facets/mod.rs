@@ -1,5 +1,8 @@
 //! What proofs mean for the facets: one function for the launch record, for `require` and for `check`.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use super::{Proofs, Verdict};

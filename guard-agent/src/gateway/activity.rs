@@ -1,0 +1,49 @@
+//! Who said how much, and when: what the end of a session is decided by, and told with.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+/// Who spoke last, and how much of the server's words the client took.
+#[derive(Debug)]
+pub(super) struct Activity {
+    pub(super) start: Instant,
+    /// Microseconds from the start.
+    pub(super) client: AtomicU64,
+    pub(super) server: AtomicU64,
+    /// Bytes.
+    pub(super) to_server: AtomicU64,
+    pub(super) to_client: AtomicU64,
+}
+
+impl Activity {
+    pub(super) fn begun_now() -> Self {
+        Self {
+            start: Instant::now(),
+            client: AtomicU64::new(0),
+            server: AtomicU64::new(0),
+            to_server: AtomicU64::new(0),
+            to_client: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether the client's last words had no answer yet. Bytes are not parsed at this stage: a server that spoke
+    /// after the client counts as having answered.
+    pub(super) fn answer_owed(&self) -> bool {
+        let client = self.client.load(Ordering::Relaxed);
+        self.to_server.load(Ordering::Relaxed) > 0 && client >= self.server.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn quiet_for(&self) -> Duration {
+        let last = self
+            .client
+            .load(Ordering::Relaxed)
+            .max(self.server.load(Ordering::Relaxed));
+        Duration::from_micros(self.now().saturating_sub(last))
+    }
+}
