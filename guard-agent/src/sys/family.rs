@@ -49,6 +49,8 @@ pub struct Stat {
     pub parent: i32,
     /// Clock ticks from boot to its start.
     pub started: u64,
+    /// It has ended, and only its parent has not asked how: nothing of it runs, in its pid namespace neither.
+    pub ended: bool,
 }
 
 pub fn stat(pid: i32) -> Option<Stat> {
@@ -59,6 +61,7 @@ pub fn stat(pid: i32) -> Option<Stat> {
     Some(Stat {
         parent: fields.get(1)?.parse().ok()?,
         started: fields.get(19)?.parse().ok()?,
+        ended: matches!(*fields.first()?, "Z" | "X"),
     })
 }
 
@@ -151,11 +154,7 @@ pub fn end_family(root: i32, limit: Duration) {
 }
 
 fn is_dead(pid: i32) -> bool {
-    let Ok(text) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
-        return true;
-    };
-    text.rsplit_once(") ")
-        .is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+    stat(pid).is_none_or(|stat| stat.ended)
 }
 
 #[cfg(test)]
@@ -173,7 +172,14 @@ mod tests {
         assert!(by_parent(own).unwrap().contains(&pid));
         assert_eq!(stat(pid).unwrap().parent, own);
         assert!(stat(pid).unwrap().started > 0);
+        assert!(!stat(pid).unwrap().ended);
         child.kill().unwrap();
+        // Dead, and not asked about: whoever waits for its end has it.
+        let until = Instant::now() + Duration::from_secs(5);
+        while !is_dead(pid) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(stat(pid).unwrap().ended);
         child.wait().unwrap();
         assert!(!children(own).unwrap().contains(&pid));
         assert!(is_dead(pid));

@@ -74,7 +74,8 @@ pub fn sweep(state: &Path, cause: &str) -> io::Result<usize> {
 fn end_families(state: &Path) -> io::Result<()> {
     let alive = |entry: &registry::Entry| {
         let (pid, started) = entry.init?;
-        (family::stat(pid)?.started == started).then_some(pid)
+        let stat = family::stat(pid)?;
+        (stat.started == started && !stat.ended).then_some(pid)
     };
     let entries = registry::entries(state)?;
     if !entries.is_empty() {
