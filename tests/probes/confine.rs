@@ -72,6 +72,12 @@ fn confine(how: &str) -> anyhow::Result<()> {
         "gateway" => return Ok(install_gateway()?),
         "silent" => return Ok(install_child_silent(&Options::STRICT)?),
         "strict" => ChildFilters::reporting(&Options::STRICT)?,
+        // Namespaces of its own, and none of what the kernel half adds.
+        "closed" => ChildFilters::reporting(&Options {
+            namespaces: true,
+            truncation_judged: true,
+            ..Options::STRICT
+        })?,
         "open" => ChildFilters::reporting(&Options::OPEN)?,
         other => bail!("confinement `{other}`"),
     };

@@ -1,4 +1,4 @@
-//! Real programs under the strictest filter: they do their work, and set off nothing.
+//! Real programs under the strictest filter of a sandbox with namespaces: they do their work, and set off nothing.
 
 use std::path::Path;
 
@@ -6,9 +6,9 @@ use anyhow::Result;
 
 use crate::harness::probe_in;
 
-/// Runs a program under the strictest filter; it must do its work and set off nothing but what is named.
+/// Runs a program under that filter; it must do its work and set off nothing but what is named.
 fn program(directory: &Path, expected: &str, noise: &[&str], command: &[&str]) -> Result<()> {
-    let run = probe_in(directory, "strict", "exec", command)?;
+    let run = probe_in(directory, "closed", "exec", command)?;
     run.assert_ok();
     assert_eq!(
         run.stdout().trim(),
