@@ -369,7 +369,10 @@ fn one_connection_gets_one_sandbox_and_a_broken_protocol_ends_it() -> Result<()>
     channel.send(&launch, &[])?;
     // It is asked for the server's last words, and gives none: that holds nothing up.
     let (answer, more) = channel.receive_within::<FromWarden>(LONG)?;
-    ensure!(matches!(answer, FromWarden::Ending) && more.is_empty(), "{answer:?}");
+    ensure!(
+        matches!(answer, FromWarden::Ending) && more.is_empty(),
+        "{answer:?}"
+    );
     let (answer, more) = channel.receive_within::<FromWarden>(LONG)?;
     let FromWarden::Exited(exited) = answer else {
         bail!("{answer:?}")

@@ -98,7 +98,8 @@ fn no_landlock() -> Result<()> {
     ensure!(what.contains("cannot launch `cat`: the facet `"), "{what}");
     // Where securityfs shows that the kernel has it, that is said instead.
     ensure!(
-        why.contains("the Landlock calls answer ENOSYS") || why.contains("around this process answers ENOSYS for it"),
+        why.contains("the Landlock calls answer ENOSYS")
+            || why.contains("around this process answers ENOSYS for it"),
         "{why}"
     );
     ensure!(fix.contains("--allow-unenforced"), "{fix}");

@@ -98,7 +98,9 @@ fn told(audit: &Path) -> Result<Told> {
                     told.records += 1.0;
                     told.recorded += 1.0 + number(&record["repeat"]).unwrap_or(0.0);
                 }
-                Some("gap") if record["gap"]["kind"] != "allowed-lost" => told.gaps += number(&record["gap"]["lost"]).unwrap_or(0.0),
+                Some("gap") if record["gap"]["kind"] != "allowed-lost" => {
+                    told.gaps += number(&record["gap"]["lost"]).unwrap_or(0.0)
+                }
                 _ => {}
             }
         }

@@ -32,6 +32,8 @@ struct Row {
     targets: Vec<String>,
     /// Further arguments: of `cargo xtask vm` before the case, of the test program after it.
     args: Vec<String>,
+    /// What a `vm` row gives the test program itself.
+    after: Vec<String>,
     env: BTreeMap<String, String>,
     /// What `--full` adds to `env`.
     env_full: BTreeMap<String, String>,
@@ -184,6 +186,7 @@ fn guest(row: &Row, case: &str, kernel: &str, full: bool) -> (String, Program) {
     }
     args.extend(row.args.iter().cloned());
     args.push(case.to_owned());
+    args.extend(row.after.iter().cloned());
     let short = case.strip_prefix("test:").unwrap_or(case);
     (format!("vm-{kernel}:{short}"), Program::Xtask(args))
 }
