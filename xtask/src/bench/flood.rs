@@ -99,7 +99,7 @@ fn told(audit: &Path) -> Result<Told> {
                     told.recorded += 1.0 + number(&record["repeat"]).unwrap_or(0.0);
                 }
                 Some("gap") if record["gap"]["kind"] != "allowed-lost" => {
-                    told.gaps += number(&record["gap"]["lost"]).unwrap_or(0.0)
+                    told.gaps += number(&record["gap"]["lost"]).unwrap_or(0.0);
                 }
                 _ => {}
             }
