@@ -96,7 +96,7 @@ fn told(audit: &Path) -> Result<Told> {
             match record["kind"].as_str() {
                 Some("kernel") if record["address"] == ADDRESS || record["path"] == FILE => {
                     told.records += 1.0;
-                    told.recorded += 1.0 + number(&record["repeat"]).unwrap_or(0.0);
+                    told.recorded += number(&record["repeat"]).unwrap_or(1.0);
                 }
                 Some("gap") if record["gap"]["kind"] != "allowed-lost" => {
                     told.gaps += number(&record["gap"]["lost"]).unwrap_or(0.0);
