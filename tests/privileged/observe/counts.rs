@@ -71,6 +71,10 @@ fn what_is_done_last_is_counted() -> Result<()> {
     let mut noisy = stage.agent().option("--name", "noisy").spawn()?;
     let noise = json!({"act": "flood", "path": stage.at("outside/noise"), "times": 100_000_000, "number": 2});
     noisy.send(&noise.to_string())?;
+    // What the other sessions are told apart by is the last launch: this one is before them.
+    stage.bench.wait_record(Duration::from_secs(20), |record| {
+        record.kind == "launch" && record.body["server"] == "noisy"
+    })?;
     for _ in 0..10 {
         let agent = stage.agent();
         stage.start(&agent)?;
