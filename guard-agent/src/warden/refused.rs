@@ -14,8 +14,10 @@ use tokio::{sync::oneshot, time::timeout};
 use crate::{
     audit::{Body, Decision, Kernel},
     config::rights::Rights,
+    init::message::Ids,
     link::message::RefusedPath,
     octets::Octets,
+    sys::fs::AsUser,
 };
 
 /// Paths remembered: the latest.
@@ -58,9 +60,19 @@ const WRITES: [&str; 24] = [
 #[derive(Debug, Default)]
 pub(super) struct Refused {
     latest: VecDeque<RefusedPath>,
+    /// Whose rights the look is taken with. `None`: this process has no others.
+    user: Option<Ids>,
 }
 
 impl Refused {
+    /// The paths are the server's choice: root must not tell it, or who reads the message, what only root can see.
+    pub(super) fn seen_by(user: Option<Ids>) -> Self {
+        Self {
+            latest: VecDeque::new(),
+            user,
+        }
+    }
+
     /// Looks at a record on its way to the trail.
     pub(super) fn note(&mut self, body: &Body) {
         let Body::Kernel(kernel) = body else { return };
@@ -93,10 +105,16 @@ impl Refused {
             return Vec::new();
         }
         let all: Vec<RefusedPath> = self.latest.into();
-        let looked = all.clone();
+        let (looked, user) = (all.clone(), self.user);
         let (answer, found) = oneshot::channel();
         // A thread of its own: one that hangs in a filesystem is left behind.
         let look = thread::Builder::new().name("look".into()).spawn(move || {
+            let entered = user.map(|ids| AsUser::enter(ids.uid, ids.gid, &ids.groups));
+            if let Some(Err(error)) = &entered {
+                // Without those rights nothing is looked at: the answer is then what is on record.
+                tracing::warn!(%error, "cannot look at refused paths with the server's rights");
+                return;
+            }
             let _ = answer.send(examine(looked));
         });
         match (look, timeout(LOOK, found).await) {
@@ -219,6 +237,37 @@ mod tests {
                 (&at("data"), "open", Rights::RW, Some(at("data"))),
             ]
         );
+    }
+
+    /// The server names what it likes: what only root can see is as if it were not there.
+    #[test]
+    fn root_does_not_tell_what_the_servers_user_cannot_see() {
+        if !nix::unistd::geteuid().is_root() {
+            return;
+        }
+        use std::os::unix::fs::PermissionsExt as _;
+        let place = tempfile::tempdir().unwrap();
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        for (name, mode) in [("open", 0o755), ("closed", 0o700)] {
+            fs::create_dir(place.path().join(name)).unwrap();
+            fs::write(place.path().join(name).join("file"), "").unwrap();
+            fs::set_permissions(place.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let nobody = Ids {
+            uid: 65_534,
+            gid: 65_534,
+            groups: Vec::new(),
+        };
+        let names = |user: Option<Ids>| {
+            let mut refused = Refused::seen_by(user);
+            for name in ["closed/file", "open/file"] {
+                refused.note(&denied("open", &Octets::from(place.path().join(name)).0, Some("r")));
+            }
+            told(refused).into_iter().map(|one| one.path).collect::<Vec<_>>()
+        };
+        let at = |name: &str| Octets::from(place.path().join(name));
+        assert_eq!(names(None), [at("closed/file"), at("open/file")]);
+        assert_eq!(names(Some(nobody)), [at("open/file")]);
     }
 
     #[test]

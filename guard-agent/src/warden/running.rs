@@ -25,7 +25,7 @@ use crate::{
     audit::{AuditHandle, Body},
     confine::notify::{Listener, answer},
     fault,
-    init::message::{FromInit, Ground, ToInit},
+    init::message::{FromInit, Ground, Ids, ToInit},
     link::{
         asynchronous::AsyncLink,
         channel::ChannelError,
@@ -85,6 +85,7 @@ impl Running {
         admission: Admission,
         session: &str,
         request: &LaunchRequest,
+        ids: &Ids,
     ) -> Result<Self, (io::Error, Box<Parked>)> {
         // Duplicates, so that on failure the parked sandbox is still whole.
         let watch = || -> io::Result<_> {
@@ -110,7 +111,7 @@ impl Running {
             pidfd,
             init,
             notifications,
-            refused: Refused::default(),
+            refused: Refused::seen_by((warden.context.ground == Ground::Machine).then(|| ids.clone())),
             dead: false,
             last_words: None,
             notes,

@@ -195,7 +195,7 @@ async fn live(
         .await;
         return (Err(error.refusal()), told);
     }
-    let mut running = match Running::new(warden, parked, admission, session, request) {
+    let mut running = match Running::new(warden, parked, admission, session, request, ids) {
         Ok(running) => running,
         Err((error, parked)) => {
             parked.abandon();
