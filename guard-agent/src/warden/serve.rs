@@ -16,7 +16,7 @@ use tokio::{
     },
     sync::{Notify, watch},
     task::LocalSet,
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 
 use super::{
@@ -42,6 +42,9 @@ use crate::{
 
 /// How long a connection may take to say what it wants.
 const HELLO_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a session's end may wait for its last events; what is not read by then is counted.
+const SETTLE: Duration = Duration::from_secs(5);
 
 /// How long the first connection may take, however short the idle time is.
 const FIRST: Duration = Duration::from_secs(1);
@@ -379,9 +382,18 @@ impl Warden {
 
     /// The barrier of a sandbox whose last task is gone: what it reported before is in the ring, and is read.
     pub(super) async fn settle_events(&self, slot: u32) {
-        let since = self.ring.consumed();
-        while self.drain_events().await && !self.ring.is_settled(slot, since) {
-            tokio::task::yield_now().await;
+        let (since, until) = (self.ring.consumed(), Instant::now() + SETTLE);
+        loop {
+            let more = self.drain_events().await;
+            if self.ring.is_settled(slot, since) || Instant::now() > until {
+                return;
+            }
+            if more {
+                tokio::task::yield_now().await;
+            } else {
+                // Another task's record, begun and not complete, stands before the rest: a moment's work.
+                sleep(Duration::from_millis(1)).await;
+            }
         }
     }
 }
