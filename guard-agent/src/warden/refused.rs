@@ -261,7 +261,11 @@ mod tests {
         let names = |user: Option<Ids>| {
             let mut refused = Refused::seen_by(user);
             for name in ["closed/file", "open/file"] {
-                refused.note(&denied("open", &Octets::from(place.path().join(name)).0, Some("r")));
+                refused.note(&denied(
+                    "open",
+                    &Octets::from(place.path().join(name)).0,
+                    Some("r"),
+                ));
             }
             told(refused).into_iter().map(|one| one.path).collect::<Vec<_>>()
         };
