@@ -161,7 +161,11 @@ impl Stage {
     pub fn told(&mut self) -> Result<Told> {
         let server = self.server.take().context("no server runs")?;
         let Finished { status, stderr, .. } = server.finish(PATIENCE)?;
-        ensure!(status.success(), "the server ended with {status}: {stderr}");
+        ensure!(
+            status.success(),
+            "the server ended with {status}: {stderr}; the warden's log:\n{}",
+            self.bench.log()
+        );
         let records = self.bench.records()?;
         let launch = records
             .iter()
@@ -192,7 +196,7 @@ impl Stage {
             }
             if Instant::now() > until {
                 let last: Vec<_> = records.iter().rev().take(3).map(|record| &record.body).collect();
-                let log = fs::read_to_string(self.bench.state().join("warden.log")).unwrap_or_default();
+                let log = self.bench.log();
                 bail!(
                     "no record of {what} among {}, the last of which are {last:?}; the warden's log:\n{log}",
                     records.len()

@@ -56,6 +56,12 @@ impl Bench {
         records::read(&self.audit())
     }
 
+    /// What the warden had to say, for a failure's message.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.state().join("warden.log")).unwrap_or_default()
+    }
+
     /// Waits until some record satisfies `wanted`; the audit may be up to a moment behind.
     ///
     /// # Errors
@@ -72,7 +78,11 @@ impl Bench {
                 return Ok(found);
             }
             if Instant::now() > until {
-                bail!("no such record within {within:?} in `{}`", self.audit().display());
+                bail!(
+                    "no such record within {within:?} in `{}`; the warden's log:\n{}",
+                    self.audit().display(),
+                    self.log()
+                );
             }
             std::thread::sleep(Duration::from_millis(20));
         }

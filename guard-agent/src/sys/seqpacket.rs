@@ -74,6 +74,7 @@ pub struct Received {
 pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
     let mut control = nix::cmsg_space!([RawFd; KERNEL_DESCRIPTORS]);
     let mut slices = [IoSliceMut::new(buffer)];
+    let mut reset = false;
     let message = loop {
         match recvmsg::<()>(
             socket.as_fd().as_raw_fd(),
@@ -82,6 +83,9 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
             MsgFlags::MSG_CMSG_CLOEXEC,
         ) {
             Err(nix::Error::EINTR) => {}
+            // The other end closed before it had read everything of ours. The kernel says so once, ahead of what it
+            // sent before that.
+            Err(nix::Error::ECONNRESET) if !reset => reset = true,
             other => break other?,
         }
     };
@@ -113,6 +117,18 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_sent_before_the_end_arrives_although_the_sender_left_something_unread() {
+        let (ours, theirs) = pair().unwrap();
+        send(&theirs, b"unread", &[]).unwrap();
+        send(&ours, b"last", &[]).unwrap();
+        drop(ours);
+        let mut buffer = [0; 8];
+        assert_eq!(receive(&theirs, &mut buffer).unwrap().length, 4);
+        assert_eq!(&buffer[..4], b"last");
+        assert_eq!(receive(&theirs, &mut buffer).unwrap().length, 0);
+    }
 
     #[test]
     fn too_many_descriptors_are_refused_and_closed() {

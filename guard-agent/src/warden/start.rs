@@ -50,6 +50,10 @@ pub(super) fn log_to(path: &Path) {
         .with_ansi(false)
         .with_writer(Arc::new(file))
         .try_init();
+    // A background role has no stderr that anybody reads.
+    std::panic::set_hook(Box::new(
+        |panic| tracing::error!(%panic, "a defect of guard-agent"),
+    ));
 }
 
 pub(super) fn failed(step: &str, cause: impl std::fmt::Display) -> Refusal {

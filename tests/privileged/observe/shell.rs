@@ -65,7 +65,9 @@ fn each_of_twenty_forms_is_told() -> Result<()> {
             .command(["/bin/sh", "-c", text.as_str()])
             .run_to_its_end(Duration::from_secs(30))
             .context("the shell under the agent")?;
-        bench.wait_record(Duration::from_secs(10), |record| record.kind == "exit")?;
+        bench
+            .wait_record(Duration::from_secs(10), |record| record.kind == "exit")
+            .with_context(|| format!("{view}: {finished:?}"))?;
         let started: BTreeSet<String> = bench
             .records()?
             .iter()

@@ -177,9 +177,12 @@ pub(crate) fn test_case(test: &str, args: &[String], faults: bool) -> Result<Cas
 pub(crate) fn layer(name: &str) -> Result<Tree> {
     match name {
         "shell" => payload::shell(),
+        "coreutils" => payload::coreutils(),
         "node" => payload::node(&[]),
         "python" => payload::python(&[]),
-        _ => bail!("nothing called `{name}` to bring along; there are `shell`, `node` and `python`"),
+        _ => bail!(
+            "nothing called `{name}` to bring along; there are `shell`, `coreutils`, `node` and `python`"
+        ),
     }
 }
 

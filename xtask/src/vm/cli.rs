@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Host file or folder for the guest, at the same place or at GUEST
     #[arg(long, value_name = "HOST[:GUEST]")]
     file: Vec<String>,
-    /// Brings `shell`, `node` or `python` along
+    /// Brings `shell`, `coreutils`, `node` or `python` along
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     with: Vec<String>,
     /// Variable of the case's environment

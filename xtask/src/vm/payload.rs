@@ -80,6 +80,16 @@ pub(crate) fn shell() -> Result<Tree> {
     Ok(tree)
 }
 
+/// The host's shell and the tools of `coreutils` and `findutils` that start programs, instead of busybox's.
+pub(crate) fn coreutils() -> Result<Tree> {
+    let mut tree = Tree::default();
+    for program in ["/usr/bin/dash", "/usr/bin/env", "/usr/bin/xargs"] {
+        tree.elf(Path::new(program))?;
+    }
+    tree.link("/bin/sh", "dash");
+    Ok(tree)
+}
+
 /// The host's node with its libraries; `modules` are folders (as `node_modules`) and where the guest has them.
 pub(crate) fn node(modules: &[(&Path, &Path)]) -> Result<Tree> {
     let node = Path::new("/usr/bin/node");
