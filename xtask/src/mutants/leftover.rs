@@ -10,7 +10,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -20,6 +20,8 @@ use nix::{
 use sha2::{Digest as _, Sha256};
 
 const OFTEN: Duration = Duration::from_millis(25);
+/// How long what lived in a cgroup may take to be gone.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Notes the cgroups in which programs built in one place are seen.
 pub(super) struct Watch {
@@ -132,11 +134,15 @@ fn hierarchy() -> Option<PathBuf> {
 
 /// A sandbox's cgroup, then the one that held it when it was the last.
 fn remove(place: &Path) -> bool {
-    for _ in 0..100 {
-        if !place.exists() {
-            break;
-        }
+    let until = Instant::now() + PATIENCE;
+    while place.exists() && Instant::now() < until {
         let _ = fs::write(place.join("cgroup.kill"), "1");
+        // A sandbox that was too short-lived to be seen.
+        for inner in fs::read_dir(place).into_iter().flatten().flatten() {
+            if inner.file_type().is_ok_and(|kind| kind.is_dir()) {
+                let _ = fs::remove_dir(inner.path());
+            }
+        }
         if fs::remove_dir(place).is_ok() {
             break;
         }
