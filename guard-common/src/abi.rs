@@ -3,7 +3,7 @@
 
 /// Raised whenever a record, a map value or the meaning of a global changes.
 /// Every record carries it, and the host half refuses any other.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 
 /// Ring buffer of the records in [`crate::record`] and [`crate::event`].
 pub const MAP_EVENTS: &str = "EVENTS";
@@ -17,6 +17,17 @@ pub const MAP_SANDBOXES: &str = "SANDBOXES";
 pub const MAP_CALLS: &str = "CALLS";
 /// LRU hash of [`AnsweredValue`] by thread id in the kernel's first pid namespace.
 pub const MAP_ANSWERED: &str = "ANSWERED";
+
+/// Task storage of [`LabelValue`]: which sandbox a task belongs to, whatever cgroup it is in.
+pub const MAP_LABELS: &str = "LABELS";
+/// Socket storage of a sandbox's cgroup id: who made a socket.
+pub const MAP_SOCKETS: &str = "SOCKETS";
+/// Hash of [`RootValue`] by [`RootKey`]: what a sandbox may use. Filled by the kernel half, at the warden's look.
+pub const MAP_ROOTS: &str = "ROOTS";
+/// Hash of [`PendingValue`] by thread: what the warden's next look is to enrol.
+pub const MAP_PENDING: &str = "PENDING";
+/// Array of [`HitValue`], indexed by a hook's number.
+pub const MAP_HITS: &str = "HITS";
 
 /// Depth of the sandboxes' cgroups, as `bpf_get_current_ancestor_cgroup_id` counts (the root is 0).
 pub const GLOBAL_SANDBOX_LEVEL: &str = "SANDBOX_LEVEL";
@@ -37,6 +48,26 @@ pub const GLOBAL_INODE_SB: &str = "INODE_SB";
 pub const GLOBAL_INODE_INO: &str = "INODE_INO";
 pub const GLOBAL_INODE_NLINK: &str = "INODE_NLINK";
 pub const GLOBAL_SB_DEV: &str = "SB_DEV";
+/// The same for tier T1, where a verdict depends on them: one that is [`ABSENT`] refuses the tier.
+pub const GLOBAL_FILE_DENTRY: &str = "FILE_DENTRY";
+pub const GLOBAL_FILE_FLAGS: &str = "FILE_FLAGS";
+pub const GLOBAL_FILE_MODE: &str = "FILE_MODE";
+pub const GLOBAL_PATH_DENTRY: &str = "PATH_DENTRY";
+pub const GLOBAL_DENTRY_PARENT: &str = "DENTRY_PARENT";
+pub const GLOBAL_DENTRY_INODE: &str = "DENTRY_INODE";
+pub const GLOBAL_DENTRY_SB: &str = "DENTRY_SB";
+pub const GLOBAL_DENTRY_NAME: &str = "DENTRY_NAME";
+pub const GLOBAL_INODE_GENERATION: &str = "INODE_GENERATION";
+pub const GLOBAL_SB_FLAGS: &str = "SB_FLAGS";
+pub const GLOBAL_TASK_CRED: &str = "TASK_CRED";
+pub const GLOBAL_TASK_REAL_CRED: &str = "TASK_REAL_CRED";
+pub const GLOBAL_VMA_FILE: &str = "VMA_FILE";
+pub const GLOBAL_SOCKET_SK: &str = "SOCKET_SK";
+pub const GLOBAL_SOCK_FAMILY: &str = "SOCK_FAMILY";
+pub const GLOBAL_IATTR_VALID: &str = "IATTR_VALID";
+pub const GLOBAL_IATTR_MODE: &str = "IATTR_MODE";
+/// The warden's process in the kernel's first pid namespace: only its looks enrol.
+pub const GLOBAL_WARDEN: &str = "WARDEN";
 /// An offset that this kernel does not have.
 pub const ABSENT: u64 = u64::MAX;
 
@@ -94,12 +125,80 @@ pub struct ConsumedValue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SandboxValue {
     pub slot: u32,
-    /// [`SANDBOX_OBSERVE`] or 0.
+    /// [`SANDBOX_OBSERVE`] and [`SANDBOX_ENFORCE`].
     pub flags: u32,
 }
 
 /// Its calls and execs are reported.
 pub const SANDBOX_OBSERVE: u32 = 1;
+/// The security hooks decide for it: it is set up, and its roots are enrolled.
+pub const SANDBOX_ENFORCE: u32 = 2;
+
+/// Roots and files of all sandboxes together.
+pub const ROOT_COUNT: usize = 32_768;
+/// Looks of the warden that are under way.
+pub const PENDING_COUNT: usize = 64;
+
+/// What a task belongs to: written by the warden for a sandbox's init, inherited from then on.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LabelValue {
+    /// Id of the sandbox's cgroup, whatever cgroup the task is in.
+    pub sandbox: u64,
+    /// Not 0: a security hook has reported a refusal since the task's last call ended.
+    pub told: u64,
+}
+
+/// An object that a sandbox may use, and below it everything of the same filesystem.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RootKey {
+    /// Address of the inode. The warden holds it, so that it is nobody else's meanwhile.
+    pub inode: u64,
+    pub sandbox: u64,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RootValue {
+    /// Compared at each use.
+    pub ino: u64,
+    pub dev: u32,
+    pub generation: u32,
+    /// Rights as in [`crate::hooks`].
+    pub rights: u32,
+    pub reserved: u32,
+}
+
+/// A look of the warden that enrols.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PendingValue {
+    pub sandbox: u64,
+    pub rights: u32,
+    /// [`PENDING_WANTED`], then what became of it.
+    pub state: u32,
+    /// The key that was used.
+    pub inode: u64,
+    pub ino: u64,
+    pub dev: u32,
+    pub generation: u32,
+}
+
+pub const PENDING_WANTED: u32 = 1;
+pub const PENDING_DONE: u32 = 2;
+/// The map of roots is full.
+pub const PENDING_FULL: u32 = 3;
+/// The object cannot be told from others: it has no inode.
+pub const PENDING_UNREADABLE: u32 = 4;
+
+/// How often a hook decided for tasks of sandboxes.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HitValue {
+    pub allowed: u64,
+    pub denied: u64,
+}
 
 /// A call whose refusal the warden has recorded already.
 #[repr(C)]
@@ -135,6 +234,11 @@ pub type ConsumedRaw = [u64; 4];
 pub type SandboxRaw = [u32; 2];
 pub type AnsweredRaw = [u32; 2];
 pub type CallRaw = [u64; 3];
+pub type LabelRaw = [u64; 2];
+pub type RootKeyRaw = [u64; 2];
+pub type RootRaw = [u64; 3];
+pub type PendingRaw = [u64; 5];
+pub type HitRaw = [u64; 2];
 
 impl CallSpec {
     pub const fn raw(self) -> CallRaw {
@@ -165,6 +269,11 @@ const _: () = {
     assert!(size_of::<SandboxValue>() == size_of::<SandboxRaw>());
     assert!(size_of::<AnsweredValue>() == size_of::<AnsweredRaw>());
     assert!(size_of::<CallSpec>() == size_of::<CallRaw>());
+    assert!(size_of::<LabelValue>() == size_of::<LabelRaw>());
+    assert!(size_of::<RootKey>() == size_of::<RootKeyRaw>());
+    assert!(size_of::<RootValue>() == size_of::<RootRaw>());
+    assert!(size_of::<PendingValue>() == size_of::<PendingRaw>());
+    assert!(size_of::<HitValue>() == size_of::<HitRaw>());
     assert!(offset_of!(CallSpec, path) == 16 && offset_of!(CallSpec, flags) == 20);
     assert!(RING_BYTES.is_power_of_two() && RING_BYTES.is_multiple_of(4096));
 };

@@ -5,11 +5,14 @@ use core::mem::{offset_of, size_of};
 
 use crate::{
     abi::{
-        ABI_VERSION, AnsweredValue, CALL_COUNT, CallSpec, ConsumedValue, RING_BYTES, SLOT_ALLOWED_BYTES,
-        SLOT_BYTES, SLOT_COUNT, SandboxValue, SlotValue,
+        ABI_VERSION, AnsweredValue, CALL_COUNT, CallSpec, ConsumedValue, HitValue, LabelValue, PENDING_COUNT,
+        PendingValue, RING_BYTES, ROOT_COUNT, RootKey, RootValue, SLOT_ALLOWED_BYTES, SLOT_BYTES, SLOT_COUNT,
+        SandboxValue, SlotValue,
     },
     event::NetRecord,
+    hooks::HOOK_COUNT,
     record::{CallRecord, ExecRecord, Header, PathsRecord},
+    verdict::VerdictRecord,
 };
 
 macro_rules! facts {
@@ -33,6 +36,14 @@ const PLACES: &[u64] = facts! {
     SandboxValue { slot, flags }
     AnsweredValue { nr, errno }
     CallSpec { errnos, path, second, address, address_length, flags }
+    VerdictRecord {
+        header, hook, errno, reason, flags, needs, found, dev, nlink, ino, detail, names_len, names
+    }
+    LabelValue { sandbox, told }
+    RootKey { inode, sandbox }
+    RootValue { ino, dev, generation, rights }
+    PendingValue { sandbox, rights, state, inode, ino, dev, generation }
+    HitValue { allowed, denied }
 };
 
 const NUMBERS: &[u64] = &[
@@ -42,6 +53,9 @@ const NUMBERS: &[u64] = &[
     SLOT_ALLOWED_BYTES,
     SLOT_COUNT as u64,
     CALL_COUNT as u64,
+    ROOT_COUNT as u64,
+    PENDING_COUNT as u64,
+    HOOK_COUNT as u64,
 ];
 
 /// FNV-1a, a word at a time: tells layouts apart, protects against nobody.

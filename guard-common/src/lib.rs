@@ -3,6 +3,8 @@
 
 pub mod abi;
 pub mod event;
+pub mod hooks;
 pub mod layout;
 pub mod record;
 pub mod syscalls;
+pub mod verdict;

@@ -12,6 +12,9 @@ pub const KIND_PATHS: u16 = 3;
 /// An [`ExecRecord`].
 pub const KIND_EXEC: u16 = 4;
 
+/// A [`crate::verdict::VerdictRecord`].
+pub const KIND_VERDICT: u16 = 5;
+
 /// In [`Header::flags`]: it was allowed, and counts among what was.
 pub const ALLOWED: u16 = 1;
 

@@ -8,11 +8,13 @@
 )]
 
 mod emit;
+mod lsm;
 mod maps;
 mod net;
 mod observe;
 mod ring;
 mod scope;
+mod storage;
 
 /// Required by the language; no path to it may survive, or the object does not load.
 #[panic_handler]

@@ -1,5 +1,6 @@
 //! Every map and every global the loader freezes before it loads a program.
 
+use crate::storage::{SOCKET_STORAGE, Storage, TASK_STORAGE};
 use aya_ebpf::{
     Global,
     btf_maps::{Array, HashMap, LruHashMap, RingBuf},
@@ -7,9 +8,11 @@ use aya_ebpf::{
 };
 use guard_common::{
     abi::{
-        ABSENT, ANSWERED_COUNT, AnsweredValue, CALL_COUNT, CallSpec, ConsumedValue, RING_BYTES, SLOT_COUNT,
-        SandboxValue, SlotValue,
+        ABSENT, ANSWERED_COUNT, AnsweredValue, CALL_COUNT, CallSpec, ConsumedValue, HitValue, LabelValue,
+        PENDING_COUNT, PendingValue, RING_BYTES, ROOT_COUNT, RootKey, RootValue, SLOT_COUNT, SandboxValue,
+        SlotValue,
     },
+    hooks::HOOK_COUNT,
     layout::LAYOUT_HASH,
     record::Header,
 };
@@ -31,6 +34,21 @@ pub(crate) static CALLS: Array<CallSpec, CALL_COUNT> = Array::new();
 
 #[btf_map]
 pub(crate) static ANSWERED: LruHashMap<u32, AnsweredValue, ANSWERED_COUNT> = LruHashMap::new();
+
+#[btf_map]
+pub(crate) static LABELS: Storage<LabelValue, TASK_STORAGE> = Storage::new();
+
+#[btf_map]
+pub(crate) static SOCKETS: Storage<u64, SOCKET_STORAGE> = Storage::new();
+
+#[btf_map]
+pub(crate) static ROOTS: HashMap<RootKey, RootValue, ROOT_COUNT> = HashMap::new();
+
+#[btf_map]
+pub(crate) static PENDING: HashMap<u64, PendingValue, PENDING_COUNT> = HashMap::new();
+
+#[btf_map]
+pub(crate) static HITS: Array<HitValue, HOOK_COUNT> = Array::new();
 
 /// Read by the loader alone.
 #[used]
@@ -61,3 +79,45 @@ pub(crate) static INODE_INO: Global<u64> = Global::new(ABSENT);
 pub(crate) static INODE_NLINK: Global<u64> = Global::new(ABSENT);
 #[unsafe(no_mangle)]
 pub(crate) static SB_DEV: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static FILE_DENTRY: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static FILE_FLAGS: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static FILE_MODE: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static PATH_DENTRY: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static DENTRY_PARENT: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static DENTRY_INODE: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static DENTRY_SB: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static DENTRY_NAME: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static INODE_GENERATION: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static SB_FLAGS: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static TASK_CRED: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static TASK_REAL_CRED: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static VMA_FILE: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static SOCKET_SK: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static SOCK_FAMILY: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static IATTR_VALID: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static IATTR_MODE: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static SETATTR_DENTRY: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static SETXATTR_DENTRY: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static REMOVEXATTR_DENTRY: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static WARDEN: Global<u64> = Global::new(ABSENT);

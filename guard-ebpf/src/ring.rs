@@ -19,8 +19,10 @@ use guard_common::{
     abi::{ABI_VERSION, SLOT_ALLOWED_BYTES, SLOT_BYTES, SlotValue, ring_bytes},
     event::NetRecord,
     record::{
-        ALLOWED, CallRecord, ExecRecord, Header, KIND_CALL, KIND_EXEC, KIND_NET, KIND_PATHS, PathsRecord,
+        ALLOWED, CallRecord, ExecRecord, Header, KIND_CALL, KIND_EXEC, KIND_NET, KIND_PATHS, KIND_VERDICT,
+        PathsRecord,
     },
+    verdict::VerdictRecord,
 };
 
 use crate::{
@@ -50,6 +52,11 @@ unsafe impl Record for PathsRecord {
 // SAFETY: its first field is the header.
 unsafe impl Record for ExecRecord {
     const KIND: u16 = KIND_EXEC;
+}
+
+// SAFETY: its first field is the header.
+unsafe impl Record for VerdictRecord {
+    const KIND: u16 = KIND_VERDICT;
 }
 
 /// Reserves a record, has it filled and submits it; without room it only counts.
@@ -155,7 +162,7 @@ fn count_lost(slot: *mut SlotValue, allowed: bool) {
 /// `counter` points into a live map value, aligned to eight bytes, and every write to it anywhere in the
 /// kernel half is this one.
 #[inline(always)]
-unsafe fn add(counter: *mut u64, by: u64) {
+pub(crate) unsafe fn add(counter: *mut u64, by: u64) {
     // The standard atomics have no `fetch_add` here: the target lacks compare-and-swap.
     // SAFETY: as promised by the caller.
     unsafe {

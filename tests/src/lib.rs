@@ -2,6 +2,7 @@
 
 pub mod acting;
 pub mod agent;
+pub mod arena;
 mod bystander;
 pub mod control;
 pub mod fixtures;

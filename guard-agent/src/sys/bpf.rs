@@ -10,6 +10,8 @@ use std::{
 use aya_obj::generated::bpf_insn;
 
 const BPF_MAP_CREATE: libc::c_long = 0;
+const BPF_MAP_LOOKUP_ELEM: libc::c_long = 1;
+const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_PROG_LOAD: libc::c_long = 5;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 const BPF_RAW_TRACEPOINT_OPEN: libc::c_long = 17;
@@ -48,36 +50,100 @@ pub fn load_sock_addr(
     instructions: &[bpf_insn],
     attach_type: u32,
 ) -> Result<OwnedFd, LoadFailure> {
-    let mut log = vec![0u8; LOG_BYTES];
-    let attempt = |log: Option<&mut Vec<u8>>| {
-        let mut attr = ProgLoad {
-            prog_type: BPF_PROG_TYPE_CGROUP_SOCK_ADDR,
-            insn_cnt: u32::try_from(instructions.len()).unwrap_or(u32::MAX),
-            insns: address(instructions.as_ptr()),
-            license: address(license.as_ptr()),
-            expected_attach_type: attach_type,
-            ..ProgLoad::default()
-        };
-        // The kernel wants a terminating zero in the sixteen bytes.
-        for (to, from) in attr.prog_name.iter_mut().take(15).zip(name.to_bytes()) {
-            *to = *from;
-        }
-        if let Some(log) = log {
-            attr.log_level = 1;
-            attr.log_size = u32::try_from(log.len()).unwrap_or(0);
-            attr.log_buf = address(log.as_mut_ptr());
-        }
-        bpf_fd(BPF_PROG_LOAD, &mut attr)
+    let base = ProgLoad {
+        prog_type: BPF_PROG_TYPE_CGROUP_SOCK_ADDR,
+        expected_attach_type: attach_type,
+        ..ProgLoad::default()
     };
+    load_program(name, license, instructions, LsmLoad { base, ..LsmLoad::default() })
+}
+
+/// Loads a program on the security hook whose function has this number in the kernel's types.
+pub fn load_hook(
+    name: &CStr,
+    license: &CStr,
+    instructions: &[bpf_insn],
+    hook: u32,
+) -> Result<OwnedFd, LoadFailure> {
+    let base = ProgLoad {
+        prog_type: BPF_PROG_TYPE_LSM,
+        expected_attach_type: BPF_LSM_MAC,
+        ..ProgLoad::default()
+    };
+    let attr = LsmLoad {
+        base,
+        attach_btf_id: hook,
+        ..LsmLoad::default()
+    };
+    load_program(name, license, instructions, attr)
+}
+
+fn load_program(
+    name: &CStr,
+    license: &CStr,
+    instructions: &[bpf_insn],
+    mut attr: LsmLoad,
+) -> Result<OwnedFd, LoadFailure> {
+    let base = &mut attr.base;
+    base.insn_cnt = u32::try_from(instructions.len()).unwrap_or(u32::MAX);
+    base.insns = address(instructions.as_ptr());
+    base.license = address(license.as_ptr());
+    // The kernel wants a terminating zero in the sixteen bytes.
+    for (to, from) in base.prog_name.iter_mut().take(15).zip(name.to_bytes()) {
+        *to = *from;
+    }
     // The log costs time, so it is only asked for once there is something to explain.
-    attempt(None)
-        .or_else(|_| attempt(Some(&mut log)))
-        .map_err(|error| LoadFailure {
-            error,
-            log: CStr::from_bytes_until_nul(&log)
-                .map(|text| text.to_string_lossy().into_owned())
-                .unwrap_or_default(),
-        })
+    if let Ok(program) = bpf_fd(BPF_PROG_LOAD, &mut attr) {
+        return Ok(program);
+    }
+    let mut log = vec![0u8; LOG_BYTES];
+    attr.base.log_level = 1;
+    attr.base.log_size = u32::try_from(log.len()).unwrap_or(0);
+    attr.base.log_buf = address(log.as_mut_ptr());
+    bpf_fd(BPF_PROG_LOAD, &mut attr).map_err(|error| LoadFailure {
+        error,
+        log: CStr::from_bytes_until_nul(&log)
+            .map(|text| text.to_string_lossy().into_owned())
+            .unwrap_or_default(),
+    })
+}
+
+/// Gives a task, by its pidfd, a value in a task storage map.
+pub fn set_task_value<const WORDS: usize>(
+    map: BorrowedFd<'_>,
+    pidfd: BorrowedFd<'_>,
+    value: [u64; WORDS],
+) -> io::Result<()> {
+    let mut value = value;
+    task_element(BPF_MAP_UPDATE_ELEM, map, pidfd, &mut value)
+}
+
+/// The value a task has, by its pidfd.
+pub fn task_value<const WORDS: usize>(
+    map: BorrowedFd<'_>,
+    pidfd: BorrowedFd<'_>,
+) -> io::Result<[u64; WORDS]> {
+    let mut value = [0; WORDS];
+    task_element(BPF_MAP_LOOKUP_ELEM, map, pidfd, &mut value)?;
+    Ok(value)
+}
+
+/// The map's values must have this size, which the kernel half declares.
+fn task_element<const WORDS: usize>(
+    command: libc::c_long,
+    map: BorrowedFd<'_>,
+    pidfd: BorrowedFd<'_>,
+    value: &mut [u64; WORDS],
+) -> io::Result<()> {
+    let key = pidfd.as_raw_fd();
+    let mut attr = MapElement {
+        map_fd: raw(map),
+        pad: 0,
+        key: address(&raw const key),
+        value: address(value.as_mut_ptr()),
+        flags: 0,
+    };
+    bpf(command, &mut attr).map(drop)
 }
 
 /// Attaches a program to a cgroup. The attachment lives as long as any
@@ -191,6 +257,7 @@ fn bpf<T: Attr>(command: libc::c_long, attr: &mut T) -> io::Result<libc::c_long>
 /// A structure that is a prefix of `union bpf_attr`.
 trait Attr {}
 impl Attr for MapCreate {}
+impl Attr for MapElement {}
 impl Attr for ProgLoad {}
 impl Attr for LsmLoad {}
 impl Attr for RawTracepointOpen {}
@@ -204,6 +271,16 @@ struct MapCreate {
     key_size: u32,
     value_size: u32,
     max_entries: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct MapElement {
+    map_fd: u32,
+    pad: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
 }
 
 #[repr(C)]

@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 
 use aya_ebpf::{
-    helpers::generated::{bpf_get_current_pid_tgid, bpf_probe_read_user},
+    helpers::generated::{bpf_get_current_pid_tgid, bpf_get_current_task_btf, bpf_probe_read_user},
     macros::raw_tracepoint,
     programs::RawTracePointContext,
 };
@@ -19,7 +19,7 @@ use super::{
     text::{self, Copied, NOTHING},
 };
 use crate::{
-    maps::{ANSWERED, CALLS},
+    maps::{ANSWERED, CALLS, LABELS},
     ring::emit,
     scope,
 };
@@ -53,7 +53,8 @@ fn observe(sandbox: &scope::Sandbox, registers: u64, result: i64) {
     };
     // SAFETY: `spec` points at a live map value of this type that nobody writes once programs are attached.
     let spec = unsafe { spec.read_volatile() };
-    if !reported(&spec, errno) || answered(call.nr, errno) {
+    let told = told();
+    if !reported(&spec, errno) || told || answered(call.nr, errno) {
         return;
     }
     let allowed = errno == 0;
@@ -86,6 +87,23 @@ fn reported(spec: &CallSpec, errno: u64) -> bool {
     let [low, high] = spec.errnos;
     let word = if errno < 64 { low } else { high };
     word >> (errno & 63) & 1 != 0
+}
+
+/// Whether a security hook has reported a refusal within this call; it is forgotten either way.
+#[inline(always)]
+fn told() -> bool {
+    // SAFETY: the helper takes nothing.
+    let label = LABELS.of(unsafe { bpf_get_current_task_btf() as u64 });
+    if label.is_null() {
+        return false;
+    }
+    // SAFETY: a live value of this type; only its own task writes this field.
+    unsafe {
+        let field = &raw mut (*label).told;
+        let told = field.read_volatile() != 0;
+        field.write_volatile(0);
+        told
+    }
 }
 
 /// Whether the warden has recorded this refusal before it answered with it; it is forgotten either way.

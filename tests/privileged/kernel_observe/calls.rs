@@ -3,9 +3,10 @@
 use guard_agent::warden::kernel::{CallEvent, Event};
 use guard_common::syscalls::{CALLS, Call, Class};
 
+use guard_tests::arena::{Answer, Arena, Arg, Subject, drain, forced, words};
+
 use crate::{
-    arena::{Answer, Arena, Arg, Subject, drain, forced, words},
-    rows::{MISSING, OTHER, arguments},
+rows::{MISSING, OTHER, arguments},
 };
 
 const ENOENT: i64 = -2;

@@ -8,7 +8,7 @@ use std::{
 
 use guard_agent::warden::kernel::{Event, Events, ExecEvent};
 
-use crate::arena::{Arena, Subject, drain};
+use guard_tests::arena::{Arena, Subject, drain};
 
 fn execute(inside: &mut Subject, path: &Path) -> u32 {
     let hex: String = path

@@ -3,7 +3,7 @@
 use guard_agent::warden::kernel::{KernelError, OBJECT, Programs};
 use guard_common::layout::LAYOUT_HASH;
 
-use crate::arena::{Arena, Subject};
+use guard_tests::arena::{Arena, Subject};
 
 #[test]
 fn an_object_of_another_layout_is_refused_before_anything_is_attached() {

@@ -8,7 +8,6 @@
     reason = "a step that fails is a test that fails"
 )]
 
-mod arena;
 mod calls;
 mod executed;
 mod load;

@@ -3,7 +3,7 @@
 use guard_agent::warden::kernel::{CallEvent, Event, Events, UserPath};
 use guard_common::record::PATH_BYTES;
 
-use crate::arena::{Arena, Arg, Subject, drain, forced};
+use guard_tests::arena::{Arena, Arg, Subject, drain, forced};
 
 const OPENAT: u32 = 257;
 const RENAME: u32 = 82;

@@ -2,7 +2,7 @@
 
 use guard_common::syscalls::Call;
 
-use crate::arena::Arg;
+use guard_tests::arena::Arg;
 
 pub(crate) const MISSING: &[u8] = b"/guard-observe-no-such-file";
 pub(crate) const OTHER: &[u8] = b"/guard-observe-no-such-directory/name";

@@ -2,9 +2,10 @@
 
 use guard_agent::warden::kernel::{Event, Events};
 
+use guard_tests::arena::{Answer, Arena, Arg, Subject, drain};
+
 use crate::{
-    arena::{Answer, Arena, Arg, Subject, drain},
-    rows::MISSING,
+rows::MISSING,
 };
 
 const STAT: u32 = 4;

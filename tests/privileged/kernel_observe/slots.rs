@@ -6,9 +6,10 @@ use guard_common::{
     record::CallRecord,
 };
 
+use guard_tests::arena::{Arena, Arg, Subject, drain, words};
+
 use crate::{
-    arena::{Arena, Arg, Subject, drain, words},
-    rows::MISSING,
+rows::MISSING,
 };
 
 const STAT: u32 = 4;

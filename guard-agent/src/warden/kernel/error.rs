@@ -34,6 +34,16 @@ pub enum KernelError {
         program: &'static str,
         source: Box<ProgramError>,
     },
+    #[error("cannot attach eBPF program `{hook}` to the security hook of its name")]
+    Hook { hook: &'static str, source: io::Error },
+    #[error("the security hooks cannot be used on this kernel: {missing}")]
+    Unknown { missing: String },
+    #[error("the security hooks are not in force")]
+    NoHooks,
+    #[error("cannot enrol a root with the security hooks")]
+    Enrol { source: io::Error },
+    #[error("cannot label a process for the security hooks")]
+    Label { source: io::Error },
     #[error("cannot observe system calls: {why}")]
     Unobservable { why: String },
     #[error("the eBPF object is not of this build: its layout is {}, this build's {LAYOUT_HASH:016x}", stated(*object))]

@@ -8,7 +8,7 @@ use std::{
     fs::File,
     io,
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::fs::MetadataExt,
     },
     sync::{Mutex, MutexGuard, PoisonError},
@@ -18,17 +18,22 @@ use aya::{
     Ebpf, EbpfLoader,
     programs::{Program, ProgramError},
 };
-use guard_common::{abi, event::NetOp};
+use guard_common::{
+    abi::{self, HitValue},
+    event::NetOp,
+    hooks::Hook,
+};
 
 use super::{
     error::{KernelError, log_tail},
     events::Events,
     layout,
+    lsm::{Lsm, places::Places},
     object::OBJECT,
     observe::Observer,
-    offsets,
+    offsets::{self, Offsets},
     slots::{Consumed, SlotCounters, Slots},
-    unix::Relocated,
+    relocated::Relocated,
 };
 use crate::sys::bpf;
 
@@ -132,6 +137,9 @@ pub struct Programs {
     observer: Mutex<Observer>,
     events: Option<Events>,
     ring: OwnedFd,
+    /// What this kernel has for tier T1, and its programs once they are in force.
+    places: Places,
+    lsm: Option<Lsm>,
 }
 
 impl Programs {
@@ -146,7 +154,7 @@ impl Programs {
     /// The same with another object than the embedded one: how the task runner tries a fresh build.
     pub fn load_and_attach_object(object: &[u8], parent: &File, level: u32) -> Result<Self, KernelError> {
         layout::check(object)?;
-        let mut loaded = prepare(object, parent, level)?;
+        let (mut loaded, places) = prepare(object, parent, level)?;
         let mut ready = Vec::with_capacity(PROGRAMS.len());
         for spec in PROGRAMS.iter().filter(|spec| spec.required) {
             ready.push((spec, Ok(load(&mut loaded, spec.op.name())?)));
@@ -164,12 +172,13 @@ impl Programs {
                 Ok(link) => attached.push((spec, Ok(link))),
             }
         }
-        Self::assemble(loaded, attached)
+        Self::assemble(loaded, attached, places)
     }
 
     fn assemble(
         mut loaded: Ebpf,
         attached: Vec<(&'static Spec, Result<Attached, String>)>,
+        places: Places,
     ) -> Result<Self, KernelError> {
         let name = abi::MAP_EVENTS;
         let ring = loaded.take_map(name).ok_or(KernelError::Missing { name })?;
@@ -185,13 +194,20 @@ impl Programs {
             observer: Mutex::new(observer),
             events: Some(events),
             ring,
+            places,
+            lsm: None,
         })
     }
 
     /// Duplicates of the attachments, to be held by a process that must outlive this one.
     /// Never give one to an unprivileged process: it can detach what it holds.
     pub fn link_fds(&self) -> io::Result<Vec<OwnedFd>> {
-        self.links().map(|attached| attached.link.try_clone()).collect()
+        let hooks = self.lsm.iter().flat_map(Lsm::links);
+        self.links()
+            .map(|attached| &attached.link)
+            .chain(hooks)
+            .map(OwnedFd::try_clone)
+            .collect()
     }
 
     /// A duplicate of the ring's descriptor, for [`Events::from_fds`] in a process that takes over.
@@ -289,7 +305,65 @@ impl Programs {
             .iter()
             .map(describe)
             .chain(observer.programs())
+            .chain(self.lsm.iter().flat_map(Lsm::programs))
             .collect()
+    }
+
+    /// Puts the programs of tier T1 in force, all or none. Nobody is under them before [`Self::enforce`].
+    pub fn hooks_start(&mut self) -> Result<(), KernelError> {
+        self.hooks_start_object(OBJECT)
+    }
+
+    /// The same with another object than the embedded one, the one this was loaded from.
+    pub fn hooks_start_object(&mut self, object: &[u8]) -> Result<(), KernelError> {
+        self.lsm = Some(Lsm::start(object, &mut self.loaded, &self.places)?);
+        Ok(())
+    }
+
+    /// Takes them out of force again.
+    pub fn hooks_stop(&mut self) {
+        self.lsm = None;
+    }
+
+    /// How often a hook decided for tasks of sandboxes.
+    pub fn hits(&self, hook: &Hook) -> Result<HitValue, KernelError> {
+        self.lsm.as_ref().ok_or(KernelError::NoHooks)?.hits(hook)
+    }
+
+    /// Lets a sandbox use an object and everything below it in its filesystem. The object is to be kept open as long
+    /// as the sandbox lives.
+    pub fn enrol(&mut self, cgroup_id: u64, object: BorrowedFd<'_>, rights: u32) -> Result<(), KernelError> {
+        let lsm = self.lsm.as_mut().ok_or(KernelError::NoHooks)?;
+        lsm.enrol(object, cgroup_id, rights)
+    }
+
+    /// From now on the hooks decide for what is in the sandbox with this slot, and for a process that was started
+    /// there, wherever it goes.
+    pub fn enforce(
+        &mut self,
+        cgroup_id: u64,
+        slot: u32,
+        observe: bool,
+        init: BorrowedFd<'_>,
+    ) -> Result<(), KernelError> {
+        let lsm = self.lsm.as_ref().ok_or(KernelError::NoHooks)?;
+        let label = |source| KernelError::Label { source };
+        lock(&self.slots).enforce(cgroup_id, slot, observe)?;
+        lsm.label(init, cgroup_id).map_err(label)
+    }
+
+    /// The sandbox that a process is labelled with, if any.
+    pub fn label_of(&self, process: BorrowedFd<'_>) -> Result<u64, KernelError> {
+        let lsm = self.lsm.as_ref().ok_or(KernelError::NoHooks)?;
+        lsm.label_of(process)
+            .map_err(|source| KernelError::Label { source })
+    }
+
+    /// The roots of a sandbox that is over.
+    pub fn forget(&mut self, cgroup_id: u64) {
+        if let Some(lsm) = &mut self.lsm {
+            lsm.forget(cgroup_id);
+        }
     }
 
     /// The reading end of the ring: once, there is one reader.
@@ -328,17 +402,22 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Makes the maps and freezes the globals.
-fn prepare(object: &[u8], parent: &File, level: u32) -> Result<Ebpf, KernelError> {
+fn prepare(object: &[u8], parent: &File, level: u32) -> Result<(Ebpf, Places), KernelError> {
     // The kernel's number of a cgroup is the inode of its directory.
     let parent = parent.metadata().map_err(KernelError::object)?.ino();
-    let mut globals = offsets::read();
+    let Offsets { mut globals, lsm } = offsets::read();
+    globals.extend(&lsm.globals);
+    globals.push((abi::GLOBAL_WARDEN, u64::from(std::process::id())));
     globals.push((abi::GLOBAL_SANDBOX_LEVEL, u64::from(level)));
     globals.push((abi::GLOBAL_PARENT_CGROUP, parent));
     let mut loader = EbpfLoader::new();
+    // Storage in tasks: the library makes the map and has no type for it.
+    loader.allow_unsupported_maps();
     for (name, value) in &globals {
         loader.override_global(name, value, true);
     }
-    loader.load(object).map_err(KernelError::object)
+    let loaded = loader.load(object).map_err(KernelError::object)?;
+    Ok((loaded, lsm))
 }
 
 /// Loads a program the library knows the type of.
@@ -394,6 +473,7 @@ mod tests {
         let mut names: Vec<&str> = object.programs.keys().map(String::as_str).collect();
         let mut wanted: Vec<&str> = PROGRAMS.iter().map(|spec| spec.op.name()).collect();
         wanted.extend(OBSERVERS);
+        wanted.extend(guard_common::hooks::HOOKS.iter().map(|hook| hook.name));
         names.sort_unstable();
         wanted.sort_unstable();
         assert_eq!(names, wanted);
@@ -404,6 +484,11 @@ mod tests {
             abi::MAP_SANDBOXES,
             abi::MAP_CALLS,
             abi::MAP_ANSWERED,
+            abi::MAP_LABELS,
+            abi::MAP_SOCKETS,
+            abi::MAP_ROOTS,
+            abi::MAP_PENDING,
+            abi::MAP_HITS,
         ] {
             assert!(object.maps.contains_key(map), "no map `{map}`");
         }

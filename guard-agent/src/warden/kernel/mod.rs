@@ -1,7 +1,7 @@
 //! The kernel half seen from the host: load and attach its programs, read what they report.
 //!
 //! Order of reading: `probe` (can this host do it), `object` (what is loaded),
-//! `layout`, `btf` and `offsets` (where this kernel keeps things), `loader`, `observe`,
+//! `layout`, `btf` and `offsets` (where this kernel keeps things), `loader`, `lsm`, `observe`,
 //! `slots`, `events`, `event`.
 
 mod btf;
@@ -11,6 +11,7 @@ mod event;
 mod events;
 mod layout;
 mod loader;
+mod lsm;
 mod object;
 mod observe;
 mod offsets;
@@ -19,9 +20,9 @@ mod slots;
 mod sockaddr;
 #[cfg(test)]
 mod tests;
-mod unix;
+mod relocated;
 
-pub use btf::KernelTypes;
+pub use btf::{Argument, KernelTypes};
 pub use decode::{Endpoint, NetEvent};
 pub use error::KernelError;
 pub use event::{CallEvent, DecodeError, Event, ExecEvent, Origin, UserPath};

@@ -2,10 +2,10 @@
 
 use guard_common::abi;
 
-use super::{btf::KernelTypes, probe};
+use super::{btf::KernelTypes, lsm::places::Places, probe};
 
 /// Structure and member behind each global that is an offset.
-const MEMBERS: [(&str, &str, &str); 10] = [
+pub(super) const MEMBERS: [(&str, &str, &str); 10] = [
     (abi::GLOBAL_UADDR_OFFSET, "bpf_sock_addr_kern", "uaddr"),
     (abi::GLOBAL_UADDRLEN_OFFSET, "bpf_sock_addr_kern", "uaddrlen"),
     (abi::GLOBAL_BPRM_FILE, "linux_binprm", "file"),
@@ -18,15 +18,29 @@ const MEMBERS: [(&str, &str, &str); 10] = [
     (abi::GLOBAL_SB_DEV, "super_block", "s_dev"),
 ];
 
-/// Name and value of every offset. Only what records say depends on these, no verdict: what this kernel
-/// does not tell is left out.
-pub(super) fn read() -> Vec<(&'static str, u64)> {
+/// What the globals are set to.
+pub(super) struct Offsets {
+    /// Name and value. Only what records say depends on those that stand here, no verdict: what this kernel does not
+    /// tell is [`abi::ABSENT`].
+    pub(super) globals: Vec<(&'static str, u64)>,
+    /// Those of tier T1.
+    pub(super) lsm: Places,
+}
+
+/// Reads the running kernel's types, once.
+pub(super) fn read() -> Offsets {
     let types = probe::kernel_types()
         .ok()
         .and_then(|data| KernelTypes::parse(&data));
+    Offsets {
+        globals: for_records(types.as_ref()),
+        lsm: Places::of(types.as_ref()),
+    }
+}
+
+fn for_records(types: Option<&KernelTypes>) -> Vec<(&'static str, u64)> {
     let offset = |structure, member| {
         types
-            .as_ref()
             .and_then(|types| types.member_offset(structure, member))
             .unwrap_or(abi::ABSENT)
     };
@@ -45,7 +59,8 @@ mod tests {
         if probe::kernel_types().is_err() {
             return;
         }
-        for (global, offset) in read() {
+        let Offsets { globals, lsm } = read();
+        for (global, offset) in globals.into_iter().chain(lsm.globals) {
             assert_ne!(offset, abi::ABSENT, "{global}");
         }
     }

@@ -13,7 +13,7 @@ use aya::{
     maps::{Array, HashMap, Map, MapData},
 };
 use guard_common::abi::{
-    self, ConsumedRaw, ConsumedValue, SANDBOX_OBSERVE, SLOT_COUNT, SLOT_UNKNOWN, SandboxRaw, SlotRaw,
+    self, ConsumedRaw, ConsumedValue, SANDBOX_ENFORCE, SANDBOX_OBSERVE, SLOT_COUNT, SLOT_UNKNOWN, SandboxRaw, SlotRaw,
     SlotValue,
 };
 
@@ -21,6 +21,8 @@ use super::error::KernelError;
 
 /// The map update that refuses to replace (`BPF_NOEXIST`).
 const NEW_ONLY: u64 = 1;
+/// The one that replaces and makes nothing (`BPF_EXIST`).
+const EXISTING_ONLY: u64 = 2;
 
 /// What became of the records of a sandbox. What was refused or failed and what was allowed are counted
 /// apart: `reserved + lost` is how often the first happened, `allowed_reserved + allowed_lost` the second.
@@ -166,6 +168,14 @@ impl Slots {
             None => self.used.push(state),
         }
         Ok(slot)
+    }
+
+    /// The security hooks decide for an open slot's sandbox from now on.
+    pub(super) fn enforce(&mut self, cgroup_id: u64, slot: u32, observe: bool) -> Result<(), KernelError> {
+        let flags = SANDBOX_ENFORCE | if observe { SANDBOX_OBSERVE } else { 0 };
+        self.sandboxes
+            .insert(cgroup_id, [slot, flags], EXISTING_ONLY)
+            .map_err(KernelError::map(abi::MAP_SANDBOXES))
     }
 
     /// The lowest one that is closed and read to its end, so that few are ever in use.

@@ -1,5 +1,12 @@
 //! A parent cgroup with sandboxes in it, and processes to put there.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs,
+    reason = "a step that fails is a test that fails"
+)]
+
 use std::{
     fs::{self, File},
     io::{BufRead, BufReader, Write},
@@ -13,13 +20,13 @@ use std::{
 use guard_agent::warden::kernel::{Event, Events, Programs};
 
 /// Cgroups of one test, removed when it ends, whichever way.
-pub(crate) struct Arena {
+pub struct Arena {
     root: PathBuf,
     parent: PathBuf,
 }
 
 impl Arena {
-    pub(crate) fn make(name: &str) -> Self {
+    pub fn make(name: &str) -> Self {
         assert!(
             nix::unistd::geteuid().is_root(),
             "these tests load eBPF programs: run them as root"
@@ -34,17 +41,17 @@ impl Arena {
         Self { root, parent }
     }
 
-    pub(crate) fn parent(&self) -> File {
+    pub fn parent(&self) -> File {
         File::open(&self.parent).unwrap()
     }
 
     /// Depth of the sandboxes; the mount's root is the hierarchy's where these tests run.
-    pub(crate) fn level(&self) -> u32 {
+    pub fn level(&self) -> u32 {
         let below = self.parent.strip_prefix(&self.root).unwrap();
         u32::try_from(below.components().count() + 1).unwrap()
     }
 
-    pub(crate) fn load(&self) -> (Programs, Events) {
+    pub fn load(&self) -> (Programs, Events) {
         let mut programs = Programs::load_and_attach(&self.parent(), self.level())
             .unwrap_or_else(|error| panic!("{}", guard_agent::refusal::chain(&error)));
         assert_eq!(programs.observation(), Ok(()));
@@ -53,20 +60,20 @@ impl Arena {
     }
 
     /// The same with the observing programs attached.
-    pub(crate) fn observe(&self) -> (Programs, Events) {
+    pub fn observe(&self) -> (Programs, Events) {
         let (mut programs, events) = self.load();
         programs.observe_start().unwrap();
         (programs, events)
     }
 
     /// Makes a sandbox; its number is the inode of its directory.
-    pub(crate) fn sandbox(&self, name: &str) -> u64 {
+    pub fn sandbox(&self, name: &str) -> u64 {
         fs::create_dir_all(self.parent.join(name)).unwrap();
         fs::metadata(self.parent.join(name)).unwrap().ino()
     }
 
     /// A process in a sandbox, or in a cgroup below one.
-    pub(crate) fn subject(&self, place: &str) -> Subject {
+    pub fn subject(&self, place: &str) -> Subject {
         fs::create_dir_all(self.parent.join(place)).unwrap();
         let subject = Subject::start();
         fs::write(
@@ -78,7 +85,7 @@ impl Arena {
     }
 
     /// Sandbox, slot and a process that is observed in it.
-    pub(crate) fn watched(&self, name: &str, programs: &Programs) -> (u64, u32, Subject) {
+    pub fn watched(&self, name: &str, programs: &Programs) -> (u64, u32, Subject) {
         let id = self.sandbox(name);
         let slot = programs.open_slot(id, true).unwrap();
         (id, slot, self.subject(name))
@@ -107,7 +114,7 @@ fn remove(path: &Path, deadline: Instant) {
 
 /// One argument of a call.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Arg<'a> {
+pub enum Arg<'a> {
     Number(i64),
     /// Text; memory ends with its zero.
     Text(&'a [u8]),
@@ -117,22 +124,22 @@ pub(crate) enum Arg<'a> {
 
 /// What came of a call, and who made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Answer {
-    pub(crate) result: i64,
-    pub(crate) pid: u32,
-    pub(crate) tid: u32,
+pub struct Answer {
+    pub result: i64,
+    pub pid: u32,
+    pub tid: u32,
 }
 
 /// `guard-observe`, doing what it is told.
-pub(crate) struct Subject {
+pub struct Subject {
     child: Child,
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
 
 impl Subject {
-    pub(crate) fn start() -> Self {
-        let mut child = Command::new(guard_tests::programs::observe().unwrap())
+    pub fn start() -> Self {
+        let mut child = Command::new(crate::programs::observe().unwrap())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -149,32 +156,32 @@ impl Subject {
         subject
     }
 
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    pub(crate) fn order(&mut self, order: &str) -> String {
+    pub fn order(&mut self, order: &str) -> String {
         self.tell(order);
         self.heard()
     }
 
     /// Half an order: the answer is waited for later.
-    pub(crate) fn tell(&mut self, order: &str) {
+    pub fn tell(&mut self, order: &str) {
         writeln!(self.orders.as_mut().unwrap(), "{order}").unwrap();
     }
 
-    pub(crate) fn heard(&mut self) -> String {
+    pub fn heard(&mut self) -> String {
         let mut answer = String::new();
         self.answers.read_line(&mut answer).unwrap();
         answer.trim().to_owned()
     }
 
-    pub(crate) fn call(&mut self, nr: u32, args: &[Arg<'_>]) -> Answer {
+    pub fn call(&mut self, nr: u32, args: &[Arg<'_>]) -> Answer {
         self.by("call", nr, args)
     }
 
     /// `who` is `call`, `thread` or `daemon`.
-    pub(crate) fn by(&mut self, who: &str, nr: u32, args: &[Arg<'_>]) -> Answer {
+    pub fn by(&mut self, who: &str, nr: u32, args: &[Arg<'_>]) -> Answer {
         let answer = self.order(&format!("{who} {}", words(nr, args)));
         let numbers: Vec<i64> = answer.split(' ').map(|word| word.parse().unwrap()).collect();
         let id = |at: usize| u32::try_from(numbers[at]).unwrap();
@@ -186,18 +193,18 @@ impl Subject {
     }
 
     /// From now on [`forced`] calls fail.
-    pub(crate) fn filter(&mut self) {
+    pub fn filter(&mut self) {
         assert_eq!(self.order("filter"), "done");
     }
 }
 
 /// A sixth argument that makes the subject's filter fail the call with this errno.
-pub(crate) fn forced(errno: u16) -> Arg<'static> {
+pub fn forced(errno: u16) -> Arg<'static> {
     Arg::Number((0x6775_6172 << 32) | i64::from(errno))
 }
 
 /// A call as the subject reads it.
-pub(crate) fn words(nr: u32, args: &[Arg<'_>]) -> String {
+pub fn words(nr: u32, args: &[Arg<'_>]) -> String {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let word = |arg: &Arg<'_>| match arg {
         Arg::Number(number) => number.to_string(),
@@ -219,7 +226,7 @@ impl Drop for Subject {
     }
 }
 
-pub(crate) fn drain(events: &mut Events) -> Vec<Event> {
+pub fn drain(events: &mut Events) -> Vec<Event> {
     let mut all = Vec::new();
     while events.drain(|event| all.push(event)).more {}
     assert_eq!(events.undecodable(), 0);

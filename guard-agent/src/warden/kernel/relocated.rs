@@ -1,10 +1,10 @@
-//! Loads the programs on unix sockets: the eBPF library does not know their
-//! attach types, so the object is relocated a second time, against the maps
-//! that are already there, and the instructions go to the kernel as they are.
+//! Loads the programs that the eBPF library does not load as they have to be: those on unix sockets have attach types
+//! that it does not know, and for each security hook it would search the kernel's types anew. The object is relocated
+//! a second time, against the maps that are already there, and the instructions go to the kernel as they are.
 
 use std::{
     collections::HashSet,
-    ffi::CString,
+    ffi::{CStr, CString},
     os::fd::{AsRawFd, OwnedFd},
 };
 
@@ -12,7 +12,7 @@ use aya::{
     Ebpf,
     maps::{Map, MapData},
 };
-use aya_obj::Object;
+use aya_obj::{Object, generated::bpf_insn};
 
 use super::{
     error::{KernelError, log_tail},
@@ -43,7 +43,23 @@ impl Relocated {
 
     /// Loads one program under the attach type it is really for.
     pub(super) fn load(&self, spec: &Spec) -> Result<OwnedFd, KernelError> {
-        let name = spec.op.name();
+        self.program(spec.op.name(), |name, license, instructions| {
+            bpf::load_sock_addr(name, license, instructions, spec.attach_type)
+        })
+    }
+
+    /// Loads one program for the security hook whose function has this number in the kernel's types.
+    pub(super) fn load_hook(&self, name: &'static str, hook: u32) -> Result<OwnedFd, KernelError> {
+        self.program(name, |name, license, instructions| {
+            bpf::load_hook(name, license, instructions, hook)
+        })
+    }
+
+    fn program(
+        &self,
+        name: &'static str,
+        load: impl FnOnce(&CStr, &CStr, &[bpf_insn]) -> Result<OwnedFd, bpf::LoadFailure>,
+    ) -> Result<OwnedFd, KernelError> {
         let missing = || KernelError::Missing { name };
         let program = self.0.programs.get(name).ok_or_else(missing)?;
         let function = self
@@ -52,13 +68,7 @@ impl Relocated {
             .get(&program.function_key())
             .ok_or_else(missing)?;
         let c_name = CString::new(name).map_err(KernelError::object)?;
-        bpf::load_sock_addr(
-            &c_name,
-            &program.license,
-            &function.instructions,
-            spec.attach_type,
-        )
-        .map_err(|failure| KernelError::Load {
+        load(&c_name, &program.license, &function.instructions).map_err(|failure| KernelError::Load {
             program: name,
             verifier: log_tail(&failure.log),
             source: failure.error,
@@ -69,7 +79,13 @@ impl Relocated {
 /// The kinds of map the object has.
 fn data(map: &Map) -> Option<&MapData> {
     match map {
-        Map::Array(data) | Map::RingBuf(data) | Map::HashMap(data) | Map::LruHashMap(data) => Some(data),
+        Map::Array(data)
+        | Map::RingBuf(data)
+        | Map::HashMap(data)
+        | Map::LruHashMap(data)
+        | Map::SkStorage(data)
+        // Storage in tasks: the library has no type for it.
+        | Map::Unsupported(data) => Some(data),
         _ => None,
     }
 }

@@ -1,0 +1,114 @@
+//! Tier T1: the programs on the security hooks, what they are told of sandboxes, and what they decided.
+//!
+//! Order of reading: `places` (what this kernel has where), this file (load and attach: every hook or none), `enrol`
+//! (roots and labels).
+
+mod enrol;
+pub(super) mod places;
+
+use std::{
+    collections::BTreeMap,
+    io,
+    os::fd::{AsFd as _, OwnedFd},
+};
+
+use aya::{
+    Ebpf,
+    maps::{Array, HashMap, Map, MapData},
+};
+use guard_common::{
+    abi::{self, HitRaw, HitValue, PendingRaw, RootKeyRaw, RootRaw},
+    hooks::{HOOKS, Hook, Presence},
+};
+
+use self::places::Places;
+use super::{
+    error::KernelError,
+    loader::ProgramInfo,
+    relocated::Relocated,
+};
+use crate::sys::bpf;
+
+/// The programs in force, and their maps.
+pub(super) struct Lsm {
+    attached: Vec<(&'static Hook, Attached)>,
+    labels: OwnedFd,
+    roots: HashMap<MapData, RootKeyRaw, RootRaw>,
+    pending: HashMap<MapData, u64, PendingRaw>,
+    hits: Array<MapData, HitRaw>,
+    /// What was enrolled, by sandbox: the inodes' addresses, which go nowhere else.
+    enrolled: BTreeMap<u64, Vec<u64>>,
+}
+
+struct Attached {
+    program: OwnedFd,
+    link: OwnedFd,
+}
+
+impl Lsm {
+    /// Loads every hook's program, then attaches all of them; what is not there refuses the tier.
+    pub(super) fn start(object: &[u8], loaded: &mut Ebpf, places: &Places) -> Result<Self, KernelError> {
+        if !places.missing.is_empty() {
+            return Err(KernelError::Unknown {
+                missing: places.missing.join("; "),
+            });
+        }
+        let relocated = Relocated::against(object, loaded)?;
+        let mut programs = Vec::with_capacity(places.hooks.len());
+        for (hook, number) in &places.hooks {
+            programs.push((*hook, relocated.load_hook(hook.name, *number)?));
+        }
+        drop(relocated);
+        let mut take = |name| loaded.take_map(name).ok_or(KernelError::Missing { name });
+        let labels = match take(abi::MAP_LABELS)? {
+            Map::Unsupported(data) => data.fd().as_fd().try_clone_to_owned(),
+            _ => Err(io::Error::other("it is no storage of tasks")),
+        };
+        let mut lsm = Self {
+            attached: Vec::with_capacity(programs.len()),
+            labels: labels.map_err(KernelError::object)?,
+            roots: HashMap::try_from(take(abi::MAP_ROOTS)?).map_err(KernelError::map(abi::MAP_ROOTS))?,
+            pending: HashMap::try_from(take(abi::MAP_PENDING)?)
+                .map_err(KernelError::map(abi::MAP_PENDING))?,
+            hits: Array::try_from(take(abi::MAP_HITS)?).map_err(KernelError::map(abi::MAP_HITS))?,
+            enrolled: BTreeMap::new(),
+        };
+        for (hook, program) in programs {
+            // Until all are attached no sandbox is under any.
+            let link = bpf::attach_lsm(&program).map_err(|source| KernelError::Hook {
+                hook: hook.name,
+                source,
+            })?;
+            lsm.attached.push((hook, Attached { program, link }));
+        }
+        Ok(lsm)
+    }
+
+    pub(super) fn links(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.attached.iter().map(|(_, attached)| &attached.link)
+    }
+
+    /// How often a hook decided, since the programs were loaded.
+    pub(super) fn hits(&self, hook: &Hook) -> Result<HitValue, KernelError> {
+        let [allowed, denied] = self
+            .hits
+            .get(&u32::from(hook.id), 0)
+            .map_err(KernelError::map(abi::MAP_HITS))?;
+        Ok(HitValue { allowed, denied })
+    }
+
+    /// Every hook and what became of its program.
+    pub(super) fn programs(&self) -> impl Iterator<Item = ProgramInfo> {
+        HOOKS.iter().map(|hook| {
+            let attached = self.attached.iter().find(|(one, _)| *one == hook);
+            let why_not = match (&attached, hook.presence) {
+                (None, Presence::Since { version, without }) => {
+                    Some(format!("came with Linux {version}; before, {without}"))
+                }
+                _ => None,
+            };
+            let facts = attached.and_then(|(_, attached)| bpf::program_facts(attached.program.as_fd()).ok());
+            ProgramInfo::new(hook.name, attached.is_some(), why_not, facts)
+        })
+    }
+}

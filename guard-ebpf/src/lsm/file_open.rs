@@ -1,0 +1,37 @@
+//! Opening, also to execute and to list. The object is the one that is opened, whatever led to it.
+
+use aya_ebpf::{macros::lsm, programs::LsmContext};
+use guard_common::hooks;
+
+use super::{decide::decide, object::load, walk};
+use crate::maps::{FILE_DENTRY, FILE_FLAGS, FILE_MODE};
+
+const FMODE_READ: u32 = 1;
+const FMODE_WRITE: u32 = 2;
+/// `__FMODE_EXEC`, in the flags of a file that is opened to be executed.
+const FOR_EXECUTION: u32 = 0x20;
+
+#[lsm(hook = "file_open")]
+pub(crate) fn file_open(context: LsmContext) -> i32 {
+    decide(&hooks::FILE_OPEN, |subject| {
+        let file: u64 = context.arg(0);
+        walk::inside(load(file, &FILE_DENTRY), subject, needs(file))
+    })
+}
+
+/// The rights that the mode of an open file stands for.
+#[inline(always)]
+pub(super) fn needs(file: u64) -> u32 {
+    let mode: u32 = load(file, &FILE_MODE);
+    let mut needs = 0;
+    if mode & FMODE_READ != 0 {
+        needs |= hooks::READ;
+    }
+    if mode & FMODE_WRITE != 0 {
+        needs |= hooks::WRITE;
+    }
+    if load::<u32>(file, &FILE_FLAGS) & FOR_EXECUTION != 0 {
+        needs |= hooks::EXECUTE;
+    }
+    needs
+}

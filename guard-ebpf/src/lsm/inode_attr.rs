@@ -1,0 +1,50 @@
+//! Extended attributes, access lists and flags of a file: changed by who may write to it.
+
+use aya_ebpf::{macros::lsm, programs::LsmContext};
+use guard_common::hooks::{self, Hook, REASON_UNREADABLE};
+
+use super::{
+    decide::{Verdict, decide},
+    walk,
+};
+use crate::maps::{REMOVEXATTR_DENTRY, SETXATTR_DENTRY};
+
+#[lsm(hook = "inode_setxattr")]
+pub(crate) fn inode_setxattr(context: LsmContext) -> i32 {
+    changed(&hooks::INODE_SETXATTR, &context, SETXATTR_DENTRY.load())
+}
+
+#[lsm(hook = "inode_removexattr")]
+pub(crate) fn inode_removexattr(context: LsmContext) -> i32 {
+    changed(&hooks::INODE_REMOVEXATTR, &context, REMOVEXATTR_DENTRY.load())
+}
+
+#[lsm(hook = "inode_set_acl")]
+pub(crate) fn inode_set_acl(context: LsmContext) -> i32 {
+    changed(&hooks::INODE_SET_ACL, &context, 1)
+}
+
+#[lsm(hook = "inode_remove_acl")]
+pub(crate) fn inode_remove_acl(context: LsmContext) -> i32 {
+    changed(&hooks::INODE_REMOVE_ACL, &context, 1)
+}
+
+#[lsm(hook = "inode_file_setattr")]
+pub(crate) fn inode_file_setattr(context: LsmContext) -> i32 {
+    changed(&hooks::INODE_FILE_SETATTR, &context, 0)
+}
+
+/// The slot is a constant to the verifier, which drops the branch that this kernel does not have.
+#[inline(always)]
+fn changed(hook: &Hook, context: &LsmContext, slot: u64) -> i32 {
+    decide(hook, |subject| {
+        let dentry: u64 = if slot == 0 {
+            context.arg(0)
+        } else if slot == 1 {
+            context.arg(1)
+        } else {
+            return Verdict::deny(REASON_UNREADABLE);
+        };
+        walk::inside(dentry, subject, hooks::WRITE)
+    })
+}

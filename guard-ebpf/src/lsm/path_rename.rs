@@ -1,0 +1,60 @@
+//! A file moved, or two exchanged. Both places must be writable, and what is moved must not come to where more may be
+//! done with it: data into a directory whose programs may be run.
+
+use aya_ebpf::{macros::lsm, programs::LsmContext};
+use guard_common::hooks::{self, REASON_GAIN};
+
+use super::{
+    decide::{Verdict, decide},
+    object::load,
+    subject::Subject,
+    walk::{self, refusal},
+};
+use crate::maps::PATH_DENTRY;
+
+const RENAME_EXCHANGE: u64 = 2;
+/// More than any root has: the walk does not end early.
+const ALL: u32 = u32::MAX;
+
+#[lsm(hook = "path_rename")]
+pub(crate) fn path_rename(context: LsmContext) -> i32 {
+    decide(&hooks::PATH_RENAME, |subject| {
+        let (from, old): (u64, u64) = (context.arg(0), context.arg(1));
+        let (to, new): (u64, u64) = (context.arg(2), context.arg(3));
+        let flags: u64 = context.arg(4);
+        let (from, to): (u64, u64) = (load(from, &PATH_DENTRY), load(to, &PATH_DENTRY));
+        // Its name is taken away there.
+        let taken = walk::inside(from, subject, hooks::WRITE).of(old);
+        if taken.reason != 0 {
+            return taken;
+        }
+        let there = no_gain(old, to, subject);
+        if there.reason != 0 || flags & RENAME_EXCHANGE == 0 {
+            return there;
+        }
+        no_gain(new, from, subject)
+    })
+}
+
+/// Whether an object may get a name in a directory.
+#[inline(always)]
+pub(super) fn no_gain(object: u64, directory: u64, subject: &Subject) -> Verdict {
+    let before = walk::rights(object, subject, ALL);
+    if before.deep || before.rights & hooks::WRITE == 0 {
+        return Verdict::deny(refusal(before))
+            .about(object)
+            .rights(hooks::WRITE, before.rights);
+    }
+    let after = walk::rights(directory, subject, ALL);
+    if after.deep || after.rights & hooks::WRITE == 0 {
+        return Verdict::deny(refusal(after))
+            .about(directory)
+            .rights(hooks::WRITE, after.rights);
+    }
+    if after.rights & !before.rights != 0 {
+        return Verdict::deny(REASON_GAIN)
+            .about(object)
+            .rights(after.rights, before.rights);
+    }
+    Verdict::ALLOW
+}

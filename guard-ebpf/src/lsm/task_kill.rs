@@ -1,0 +1,11 @@
+//! A signal, also the one that only asks whether somebody is there.
+
+use aya_ebpf::{macros::lsm, programs::LsmContext};
+use guard_common::hooks;
+
+use super::{decide::decide, ptrace::same};
+
+#[lsm(hook = "task_kill")]
+pub(crate) fn task_kill(context: LsmContext) -> i32 {
+    decide(&hooks::TASK_KILL, |subject| same(context.arg(0), subject))
+}
