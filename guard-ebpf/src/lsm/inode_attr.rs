@@ -34,14 +34,16 @@ pub(crate) fn inode_file_setattr(context: LsmContext) -> i32 {
     changed(&hooks::INODE_FILE_SETATTR, &context, 0)
 }
 
-/// The slot is a constant to the verifier, which drops the branch that this kernel does not have.
+/// Both are read first: a place that is chosen would be an address within the context, which the verifier takes no load
+/// from. The slot is a constant to it, so that it knows which value is used.
 #[inline(always)]
 fn changed(hook: &Hook, context: &LsmContext, slot: u64) -> i32 {
     decide(hook, |subject| {
-        let dentry: u64 = if slot == 0 {
-            context.arg(0)
+        let (first, second): (u64, u64) = (context.arg(0), context.arg(1));
+        let dentry = if slot == 0 {
+            first
         } else if slot == 1 {
-            context.arg(1)
+            second
         } else {
             return Verdict::deny(REASON_UNREADABLE);
         };

@@ -16,12 +16,14 @@ const ATTR_MODE: u32 = 1;
 #[lsm(hook = "inode_setattr")]
 pub(crate) fn inode_setattr(context: LsmContext) -> i32 {
     decide(&hooks::INODE_SETATTR, |subject| {
-        // The slot is a constant to the verifier, which drops the branch that this kernel does not have.
+        // All are read first: a place that is chosen would be an address within the context, which the verifier
+        // takes no load from. The slot is a constant to it, so that it knows which value is used.
+        let (first, second, third): (u64, u64, u64) = (context.arg(0), context.arg(1), context.arg(2));
         let slot = SETATTR_DENTRY.load();
-        let (dentry, attributes): (u64, u64) = if slot == 0 {
-            (context.arg(0), context.arg(1))
+        let (dentry, attributes) = if slot == 0 {
+            (first, second)
         } else if slot == 1 {
-            (context.arg(1), context.arg(2))
+            (second, third)
         } else {
             return Verdict::deny(REASON_UNREADABLE);
         };

@@ -32,8 +32,8 @@ use super::{
     object::OBJECT,
     observe::Observer,
     offsets::{self, Offsets},
-    slots::{Consumed, SlotCounters, Slots},
     relocated::Relocated,
+    slots::{Consumed, SlotCounters, Slots},
 };
 use crate::sys::bpf;
 
@@ -139,6 +139,8 @@ pub struct Programs {
     ring: OwnedFd,
     /// What this kernel has for tier T1, and its programs once they are in force.
     places: Places,
+    /// The object as the programs of tier T1 need it, until they are loaded.
+    relocated: Option<Relocated>,
     lsm: Option<Lsm>,
 }
 
@@ -172,13 +174,14 @@ impl Programs {
                 Ok(link) => attached.push((spec, Ok(link))),
             }
         }
-        Self::assemble(loaded, attached, places)
+        Self::assemble(loaded, attached, places, relocated)
     }
 
     fn assemble(
         mut loaded: Ebpf,
         attached: Vec<(&'static Spec, Result<Attached, String>)>,
         places: Places,
+        relocated: Relocated,
     ) -> Result<Self, KernelError> {
         let name = abi::MAP_EVENTS;
         let ring = loaded.take_map(name).ok_or(KernelError::Missing { name })?;
@@ -195,6 +198,7 @@ impl Programs {
             events: Some(events),
             ring,
             places,
+            relocated: Some(relocated),
             lsm: None,
         })
     }
@@ -309,14 +313,11 @@ impl Programs {
             .collect()
     }
 
-    /// Puts the programs of tier T1 in force, all or none. Nobody is under them before [`Self::enforce`].
+    /// Puts the programs of tier T1 in force, all or none. Nobody is under them before [`Self::enforce`]. Once: after
+    /// it has failed it fails.
     pub fn hooks_start(&mut self) -> Result<(), KernelError> {
-        self.hooks_start_object(OBJECT)
-    }
-
-    /// The same with another object than the embedded one, the one this was loaded from.
-    pub fn hooks_start_object(&mut self, object: &[u8]) -> Result<(), KernelError> {
-        self.lsm = Some(Lsm::start(object, &mut self.loaded, &self.places)?);
+        let relocated = self.relocated.take().ok_or(KernelError::NoHooks)?;
+        self.lsm = Some(Lsm::start(&relocated, &mut self.loaded, &self.places)?);
         Ok(())
     }
 

@@ -16,11 +16,11 @@ mod object;
 mod observe;
 mod offsets;
 mod probe;
+mod relocated;
 mod slots;
 mod sockaddr;
 #[cfg(test)]
 mod tests;
-mod relocated;
 
 pub use btf::{Argument, KernelTypes};
 pub use decode::{Endpoint, NetEvent};

@@ -13,8 +13,8 @@ use aya::{
     maps::{Array, HashMap, Map, MapData},
 };
 use guard_common::abi::{
-    self, ConsumedRaw, ConsumedValue, SANDBOX_ENFORCE, SANDBOX_OBSERVE, SLOT_COUNT, SLOT_UNKNOWN, SandboxRaw, SlotRaw,
-    SlotValue,
+    self, ConsumedRaw, ConsumedValue, SANDBOX_ENFORCE, SANDBOX_OBSERVE, SLOT_COUNT, SLOT_UNKNOWN, SandboxRaw,
+    SlotRaw, SlotValue,
 };
 
 use super::error::KernelError;

@@ -22,11 +22,7 @@ use guard_common::{
 };
 
 use self::places::Places;
-use super::{
-    error::KernelError,
-    loader::ProgramInfo,
-    relocated::Relocated,
-};
+use super::{error::KernelError, loader::ProgramInfo, relocated::Relocated};
 use crate::sys::bpf;
 
 /// The programs in force, and their maps.
@@ -47,18 +43,20 @@ struct Attached {
 
 impl Lsm {
     /// Loads every hook's program, then attaches all of them; what is not there refuses the tier.
-    pub(super) fn start(object: &[u8], loaded: &mut Ebpf, places: &Places) -> Result<Self, KernelError> {
+    pub(super) fn start(
+        relocated: &Relocated,
+        loaded: &mut Ebpf,
+        places: &Places,
+    ) -> Result<Self, KernelError> {
         if !places.missing.is_empty() {
             return Err(KernelError::Unknown {
                 missing: places.missing.join("; "),
             });
         }
-        let relocated = Relocated::against(object, loaded)?;
         let mut programs = Vec::with_capacity(places.hooks.len());
         for (hook, number) in &places.hooks {
             programs.push((*hook, relocated.load_hook(hook.name, *number)?));
         }
-        drop(relocated);
         let mut take = |name| loaded.take_map(name).ok_or(KernelError::Missing { name });
         let labels = match take(abi::MAP_LABELS)? {
             Map::Unsupported(data) => data.fd().as_fd().try_clone_to_owned(),

@@ -27,7 +27,10 @@ const PLACES: [Place; 17] = [
     (abi::GLOBAL_TASK_REAL_CRED, &[("task_struct", "real_cred")]),
     (abi::GLOBAL_VMA_FILE, &[("vm_area_struct", "vm_file")]),
     (abi::GLOBAL_SOCKET_SK, &[("socket", "sk")]),
-    (abi::GLOBAL_SOCK_FAMILY, &[("sock", "__sk_common"), ("sock_common", "skc_family")]),
+    (
+        abi::GLOBAL_SOCK_FAMILY,
+        &[("sock", "__sk_common"), ("sock_common", "skc_family")],
+    ),
     (abi::GLOBAL_IATTR_VALID, &[("iattr", "ia_valid")]),
     (abi::GLOBAL_IATTR_MODE, &[("iattr", "ia_mode")]),
 ];
