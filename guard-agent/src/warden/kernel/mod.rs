@@ -21,7 +21,7 @@ mod sockaddr;
 mod tests;
 mod unix;
 
-pub use btf::KernelTypes;
+pub use btf::{Argument, KernelTypes};
 pub use decode::{Endpoint, NetEvent};
 pub use error::KernelError;
 pub use event::{CallEvent, DecodeError, Event, ExecEvent, Origin, UserPath};

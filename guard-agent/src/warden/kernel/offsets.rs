@@ -5,7 +5,7 @@ use guard_common::abi;
 use super::{btf::KernelTypes, probe};
 
 /// Structure and member behind each global that is an offset.
-const MEMBERS: [(&str, &str, &str); 10] = [
+pub(super) const MEMBERS: [(&str, &str, &str); 10] = [
     (abi::GLOBAL_UADDR_OFFSET, "bpf_sock_addr_kern", "uaddr"),
     (abi::GLOBAL_UADDRLEN_OFFSET, "bpf_sock_addr_kern", "uaddrlen"),
     (abi::GLOBAL_BPRM_FILE, "linux_binprm", "file"),
