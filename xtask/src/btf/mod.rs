@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 made += 1;
             }
             // Debian keeps no kernel for ever, and the fixture made from it is still true.
-            Err(error) => eprintln!("[btf {series}] no such kernel, what is committed stays: {error:#}"),
+            Err(error) => eprintln!("[btf {series}] cannot be had, what is committed stays: {error:#}"),
         }
     }
     ensure!(made > 0, "none of these kernels can be had");
