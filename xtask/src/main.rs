@@ -4,6 +4,7 @@
 
 mod apt;
 mod bench;
+mod btf;
 mod cargo;
 mod ci;
 mod containment;
@@ -38,6 +39,8 @@ struct Cli {
 enum Task {
     /// What the agent costs, each figure beside its peer
     Bench(bench::Args),
+    /// Cut the type information of stock Debian kernels down to what the tests read
+    BtfFixtures(btf::Args),
     /// Everything a change has to keep besides the tests
     Ci(ci::Args),
     /// The page of every attempt and what refused it, from runs on every leg
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Ci(args) => ci::run(&args).map(|()| ExitCode::SUCCESS),
+        Task::BtfFixtures(args) => btf::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Containment(args) => containment::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Licences => licences::run().map(|()| ExitCode::SUCCESS),
         Task::Tidy => tidy::run().map(|()| ExitCode::SUCCESS),

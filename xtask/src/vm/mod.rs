@@ -6,7 +6,7 @@ mod cases;
 mod cli;
 mod cpio;
 mod initrd;
-mod kernel;
+pub(crate) mod kernel;
 mod modules;
 mod payload;
 mod qemu;

@@ -9,7 +9,7 @@ mod arguments;
 mod names;
 mod records;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use arguments::Argument;
 use names::Names;

@@ -71,11 +71,12 @@ impl Records {
             let end = start.checked_add(usize::try_from(word(data, length)?).ok()?)?;
             data.get(start..end).map(<[u8]>::to_vec)
         };
+        let strings = part(16, 20)?;
         let types = part(8, 12)?;
         Some(Self {
             starts: starts(&types)?,
             types,
-            strings: part(16, 20)?,
+            strings,
         })
     }
 

@@ -70,9 +70,9 @@ const MOVED: &[(&str, Takes)] = &[
         [
             Some("dentry: *dentry, attr: *iattr"),
             Some("dentry: *dentry, attr: *iattr"),
-            Some("idmap: *mnt_idmap, dentry: *dentry, attr: *iattr"),
-            Some("idmap: *mnt_idmap, dentry: *dentry, attr: *iattr"),
-            Some("idmap: *mnt_idmap, dentry: *dentry, attr: *iattr"),
+            Some(SETATTR),
+            Some(SETATTR),
+            Some(SETATTR),
         ],
     ),
     (
@@ -80,9 +80,9 @@ const MOVED: &[(&str, Takes)] = &[
         [
             Some("dentry: *dentry, attr: *iattr"),
             Some("mnt_userns: *user_namespace, dentry: *dentry, attr: *iattr"),
-            Some("idmap: *mnt_idmap, dentry: *dentry, attr: *iattr"),
-            Some("idmap: *mnt_idmap, dentry: *dentry, attr: *iattr"),
-            Some("idmap: *mnt_idmap, dentry: *dentry, attr: *iattr"),
+            Some(SETATTR),
+            Some(SETATTR),
+            Some(SETATTR),
         ],
     ),
     (
@@ -92,9 +92,9 @@ const MOVED: &[(&str, Takes)] = &[
             Some(
                 "mnt_userns: *user_namespace, dentry: *dentry, name: *char, value: *void, size: size_t, flags: int",
             ),
-            Some("idmap: *mnt_idmap, dentry: *dentry, name: *char, value: *void, size: size_t, flags: int"),
-            Some("idmap: *mnt_idmap, dentry: *dentry, name: *char, value: *void, size: size_t, flags: int"),
-            Some("idmap: *mnt_idmap, dentry: *dentry, name: *char, value: *void, size: size_t, flags: int"),
+            Some(SETXATTR),
+            Some(SETXATTR),
+            Some(SETXATTR),
         ],
     ),
     (
@@ -102,9 +102,9 @@ const MOVED: &[(&str, Takes)] = &[
         [
             Some("dentry: *dentry, name: *char"),
             Some("mnt_userns: *user_namespace, dentry: *dentry, name: *char"),
-            Some("idmap: *mnt_idmap, dentry: *dentry, name: *char"),
-            Some("idmap: *mnt_idmap, dentry: *dentry, name: *char"),
-            Some("idmap: *mnt_idmap, dentry: *dentry, name: *char"),
+            Some(REMOVEXATTR),
+            Some(REMOVEXATTR),
+            Some(REMOVEXATTR),
         ],
     ),
     (
@@ -151,34 +151,20 @@ const MOVED: &[(&str, Takes)] = &[
     (
         "bpf_lsm_mmap_file",
         [
-            Some(
-                "file: *file, reqprot: long unsigned int, prot: long unsigned int, flags: long unsigned int",
-            ),
-            Some(
-                "file: *file, reqprot: long unsigned int, prot: long unsigned int, flags: long unsigned int",
-            ),
-            Some(
-                "file: *file, reqprot: long unsigned int, prot: long unsigned int, flags: long unsigned int",
-            ),
-            Some(
-                "file: *file, reqprot: long unsigned int, prot: long unsigned int, flags: long unsigned int",
-            ),
+            Some(MMAP),
+            Some(MMAP),
+            Some(MMAP),
+            Some(MMAP),
             Some(
                 "file__nullable: *file, reqprot: long unsigned int, prot: long unsigned int, \
                  flags: long unsigned int",
             ),
         ],
     ),
+    // Backported to 6.12, and not in this 6.18.
     (
         "bpf_lsm_mmap_backing_file",
-        [
-            None,
-            None,
-            // Backported to 6.12, and not in this 6.18.
-            Some("vma: *vm_area_struct, backing_file: *file, user_file: *file"),
-            None,
-            Some("vma: *vm_area_struct, backing_file: *file, user_file: *file"),
-        ],
+        [None, None, Some(BACKING), None, Some(BACKING)],
     ),
     (
         "bpf_lsm_unix_find",
@@ -202,13 +188,7 @@ const MOVED: &[(&str, Takes)] = &[
     ),
     (
         "bpf_lsm_inode_set_acl",
-        [
-            None,
-            None,
-            Some("idmap: *mnt_idmap, dentry: *dentry, acl_name: *char, kacl: *posix_acl"),
-            Some("idmap: *mnt_idmap, dentry: *dentry, acl_name: *char, kacl: *posix_acl"),
-            Some("idmap: *mnt_idmap, dentry: *dentry, acl_name: *char, kacl: *posix_acl"),
-        ],
+        [None, None, Some(SET_ACL), Some(SET_ACL), Some(SET_ACL)],
     ),
     (
         "bpf_lsm_inode_file_setattr",
@@ -233,8 +213,16 @@ const MOVED: &[(&str, Takes)] = &[
     ("bpf_lsm_uring_allowed", [None, None, None, Some(""), Some("")]),
 ];
 
+const SETATTR: &str = "idmap: *mnt_idmap, dentry: *dentry, attr: *iattr";
+const SETXATTR: &str =
+    "idmap: *mnt_idmap, dentry: *dentry, name: *char, value: *void, size: size_t, flags: int";
+const REMOVEXATTR: &str = "idmap: *mnt_idmap, dentry: *dentry, name: *char";
+const SET_ACL: &str = "idmap: *mnt_idmap, dentry: *dentry, acl_name: *char, kacl: *posix_acl";
 const RENAME: &str =
     "old_dir: *path, old_dentry: *dentry, new_dir: *path, new_dentry: *dentry, flags: unsigned int";
+const MMAP: &str =
+    "file: *file, reqprot: long unsigned int, prot: long unsigned int, flags: long unsigned int";
+const BACKING: &str = "vma: *vm_area_struct, backing_file: *file, user_file: *file";
 
 /// The same on all five.
 const STEADY: &[(&str, &str)] = &[
