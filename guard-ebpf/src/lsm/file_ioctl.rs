@@ -3,7 +3,10 @@
 use aya_ebpf::{macros::lsm, programs::LsmContext};
 use guard_common::hooks::{self, REASON_KIND};
 
-use super::decide::{Verdict, decide};
+use super::{
+    decide::{Verdict, decide},
+    object::argument,
+};
 
 const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541c;
@@ -13,7 +16,7 @@ const COMMAND: u64 = 0xffff_ffff;
 #[lsm(hook = "file_ioctl")]
 pub(crate) fn file_ioctl(context: LsmContext) -> i32 {
     decide(&hooks::FILE_IOCTL, |_| {
-        let command: u64 = context.arg(1);
+        let command: u64 = argument(&context, 1);
         let command = command & COMMAND;
         if command == TIOCSTI || command == TIOCLINUX {
             return Verdict::deny(REASON_KIND).detail(command);

@@ -6,7 +6,7 @@ use guard_common::hooks;
 use super::{
     decide::{Verdict, decide},
     mmap_file::PROT_EXEC,
-    object::load,
+    object::{argument, load},
     walk,
 };
 use crate::maps::{FILE_DENTRY, VMA_FILE};
@@ -14,8 +14,8 @@ use crate::maps::{FILE_DENTRY, VMA_FILE};
 #[lsm(hook = "file_mprotect")]
 pub(crate) fn file_mprotect(context: LsmContext) -> i32 {
     decide(&hooks::FILE_MPROTECT, |subject| {
-        let area: u64 = context.arg(0);
-        let protection: u64 = context.arg(2);
+        let area: u64 = argument(&context, 0);
+        let protection: u64 = argument(&context, 2);
         if protection & PROT_EXEC == 0 {
             return Verdict::ALLOW;
         }

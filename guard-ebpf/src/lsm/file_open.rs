@@ -3,7 +3,11 @@
 use aya_ebpf::{macros::lsm, programs::LsmContext};
 use guard_common::hooks;
 
-use super::{decide::decide, object::load, walk};
+use super::{
+    decide::decide,
+    object::{argument, load},
+    walk,
+};
 use crate::maps::{FILE_DENTRY, FILE_FLAGS, FILE_MODE};
 
 const FMODE_READ: u32 = 1;
@@ -14,7 +18,7 @@ const FOR_EXECUTION: u32 = 0x20;
 #[lsm(hook = "file_open")]
 pub(crate) fn file_open(context: LsmContext) -> i32 {
     decide(&hooks::FILE_OPEN, |subject| {
-        let file: u64 = context.arg(0);
+        let file: u64 = argument(&context, 0);
         walk::inside(load(file, &FILE_DENTRY), subject, needs(file))
     })
 }

@@ -5,6 +5,7 @@ use guard_common::hooks::{self, Hook, REASON_UNREADABLE};
 
 use super::{
     decide::{Verdict, decide},
+    object::argument,
     walk,
 };
 use crate::maps::{REMOVEXATTR_DENTRY, SETXATTR_DENTRY};
@@ -39,7 +40,7 @@ pub(crate) fn inode_file_setattr(context: LsmContext) -> i32 {
 #[inline(always)]
 fn changed(hook: &Hook, context: &LsmContext, slot: u64) -> i32 {
     decide(hook, |subject| {
-        let (first, second): (u64, u64) = (context.arg(0), context.arg(1));
+        let (first, second) = (argument(context, 0), argument(context, 1));
         let dentry = if slot == 0 {
             first
         } else if slot == 1 {

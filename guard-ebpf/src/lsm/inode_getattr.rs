@@ -7,7 +7,10 @@ use guard_common::abi::{
     PENDING_DONE, PENDING_FULL, PENDING_UNREADABLE, PENDING_WANTED, PendingValue, RootKey, RootValue,
 };
 
-use super::{object::load, subject::current_task};
+use super::{
+    object::{argument, load},
+    subject::current_task,
+};
 use crate::maps::{
     DENTRY_INODE, INODE_GENERATION, INODE_INO, INODE_SB, PATH_DENTRY, PENDING, ROOTS, SB_DEV, TASK_CRED,
     TASK_REAL_CRED, WARDEN,
@@ -40,7 +43,7 @@ fn enrol(context: &LsmContext, thread: u64) {
     if wanted.state != PENDING_WANTED {
         return;
     }
-    let path: u64 = context.arg(0);
+    let path: u64 = argument(context, 0);
     let dentry: u64 = load(path, &PATH_DENTRY);
     let inode: u64 = load(dentry, &DENTRY_INODE);
     if inode == 0 {

@@ -5,7 +5,7 @@ use guard_common::hooks::{self, REASON_SET_ID, REASON_UNREADABLE};
 
 use super::{
     decide::{Verdict, decide},
-    object::load,
+    object::{argument, load},
     path_chmod::SET_ID,
     walk,
 };
@@ -18,7 +18,11 @@ pub(crate) fn inode_setattr(context: LsmContext) -> i32 {
     decide(&hooks::INODE_SETATTR, |subject| {
         // All are read first: a place that is chosen would be an address within the context, which the verifier
         // takes no load from. The slot is a constant to it, so that it knows which value is used.
-        let (first, second, third): (u64, u64, u64) = (context.arg(0), context.arg(1), context.arg(2));
+        let (first, second, third) = (
+            argument(&context, 0),
+            argument(&context, 1),
+            argument(&context, 2),
+        );
         let slot = SETATTR_DENTRY.load();
         let (dentry, attributes) = if slot == 0 {
             (first, second)

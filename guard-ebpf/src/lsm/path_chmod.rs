@@ -5,7 +5,7 @@ use guard_common::hooks::{self, REASON_SET_ID};
 
 use super::{
     decide::{Verdict, decide},
-    object::load,
+    object::{argument, load},
     walk,
 };
 use crate::maps::PATH_DENTRY;
@@ -16,8 +16,8 @@ pub(super) const SET_ID: u64 = 0o6000;
 #[lsm(hook = "path_chmod")]
 pub(crate) fn path_chmod(context: LsmContext) -> i32 {
     decide(&hooks::PATH_CHMOD, |subject| {
-        let path: u64 = context.arg(0);
-        let mode: u64 = context.arg(1);
+        let path: u64 = argument(&context, 0);
+        let mode: u64 = argument(&context, 1);
         let dentry = load(path, &PATH_DENTRY);
         if mode & SET_ID != 0 {
             return Verdict::deny(REASON_SET_ID).about(dentry).detail(mode & 0o7777);

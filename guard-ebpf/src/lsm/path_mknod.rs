@@ -5,7 +5,7 @@ use guard_common::hooks::{self, REASON_DEVICE, REASON_SET_ID};
 
 use super::{
     decide::{Verdict, decide},
-    object::load,
+    object::{argument, load},
     path_chmod::SET_ID,
     walk,
 };
@@ -18,9 +18,9 @@ const BLOCK_DEVICE: u64 = 0o060_000;
 #[lsm(hook = "path_mknod")]
 pub(crate) fn path_mknod(context: LsmContext) -> i32 {
     decide(&hooks::PATH_MKNOD, |subject| {
-        let parent: u64 = context.arg(0);
-        let new: u64 = context.arg(1);
-        let mode: u64 = context.arg(2);
+        let parent: u64 = argument(&context, 0);
+        let new: u64 = argument(&context, 1);
+        let mode: u64 = argument(&context, 2);
         if mode & SET_ID != 0 {
             return Verdict::deny(REASON_SET_ID).about(new).detail(mode & 0o7777);
         }

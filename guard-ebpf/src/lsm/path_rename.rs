@@ -6,7 +6,7 @@ use guard_common::hooks::{self, REASON_GAIN};
 
 use super::{
     decide::{Verdict, decide},
-    object::load,
+    object::{argument, load},
     subject::Subject,
     walk::{self, refusal},
 };
@@ -19,9 +19,9 @@ const ALL: u32 = u32::MAX;
 #[lsm(hook = "path_rename")]
 pub(crate) fn path_rename(context: LsmContext) -> i32 {
     decide(&hooks::PATH_RENAME, |subject| {
-        let (from, old): (u64, u64) = (context.arg(0), context.arg(1));
-        let (to, new): (u64, u64) = (context.arg(2), context.arg(3));
-        let flags: u64 = context.arg(4);
+        let (from, old): (u64, u64) = (argument(&context, 0), argument(&context, 1));
+        let (to, new): (u64, u64) = (argument(&context, 2), argument(&context, 3));
+        let flags: u64 = argument(&context, 4);
         let (from, to): (u64, u64) = (load(from, &PATH_DENTRY), load(to, &PATH_DENTRY));
         // Its name is taken away there.
         let taken = walk::inside(from, subject, hooks::WRITE).of(old);

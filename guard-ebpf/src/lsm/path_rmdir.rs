@@ -3,13 +3,17 @@
 use aya_ebpf::{macros::lsm, programs::LsmContext};
 use guard_common::hooks;
 
-use super::{decide::decide, object::load, walk};
+use super::{
+    decide::decide,
+    object::{argument, load},
+    walk,
+};
 use crate::maps::PATH_DENTRY;
 
 #[lsm(hook = "path_rmdir")]
 pub(crate) fn path_rmdir(context: LsmContext) -> i32 {
     decide(&hooks::PATH_RMDIR, |subject| {
-        let parent: u64 = context.arg(0);
-        walk::inside(load(parent, &PATH_DENTRY), subject, hooks::WRITE).of(context.arg(1))
+        let parent: u64 = argument(&context, 0);
+        walk::inside(load(parent, &PATH_DENTRY), subject, hooks::WRITE).of(argument(&context, 1))
     })
 }

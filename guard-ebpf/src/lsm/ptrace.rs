@@ -5,19 +5,22 @@ use guard_common::hooks::{self, REASON_STRANGER};
 
 use super::{
     decide::{Verdict, decide},
+    object::argument,
     subject::{Subject, current_task, label_of},
 };
 
 #[lsm(hook = "ptrace_access_check")]
 pub(crate) fn ptrace_access_check(context: LsmContext) -> i32 {
     decide(&hooks::PTRACE_ACCESS_CHECK, |subject| {
-        same(context.arg(0), subject)
+        same(argument(&context, 0), subject)
     })
 }
 
 #[lsm(hook = "ptrace_traceme")]
 pub(crate) fn ptrace_traceme(context: LsmContext) -> i32 {
-    decide(&hooks::PTRACE_TRACEME, |subject| same(context.arg(0), subject))
+    decide(&hooks::PTRACE_TRACEME, |subject| {
+        same(argument(&context, 0), subject)
+    })
 }
 
 /// Whether a process is of the same sandbox.

@@ -4,7 +4,10 @@
 use aya_ebpf::{macros::lsm, programs::LsmContext};
 use guard_common::hooks::{self, REASON_KIND};
 
-use super::decide::{Verdict, decide};
+use super::{
+    decide::{Verdict, decide},
+    object::argument,
+};
 
 pub(super) const AF_UNIX: u64 = 1;
 const AF_INET: u64 = 2;
@@ -18,9 +21,9 @@ const NUMBER: u64 = 0xffff_ffff;
 #[lsm(hook = "socket_create")]
 pub(crate) fn socket_create(context: LsmContext) -> i32 {
     decide(&hooks::SOCKET_CREATE, |_| {
-        let (family, kind): (u64, u64) = (context.arg(0), context.arg(1));
+        let (family, kind): (u64, u64) = (argument(&context, 0), argument(&context, 1));
         let (family, kind) = (family & NUMBER, kind & TYPE);
-        let by_the_kernel: u64 = context.arg(3);
+        let by_the_kernel: u64 = argument(&context, 3);
         if by_the_kernel & NUMBER != 0 || family == AF_UNIX {
             return Verdict::ALLOW;
         }

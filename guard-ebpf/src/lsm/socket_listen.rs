@@ -5,7 +5,7 @@ use guard_common::hooks::{self, REASON_KIND, REASON_UNREADABLE};
 
 use super::{
     decide::{Verdict, decide},
-    object::load,
+    object::{argument, load},
     socket_create::AF_UNIX,
 };
 use crate::maps::{SOCK_FAMILY, SOCKET_SK};
@@ -13,7 +13,7 @@ use crate::maps::{SOCK_FAMILY, SOCKET_SK};
 #[lsm(hook = "socket_listen")]
 pub(crate) fn socket_listen(context: LsmContext) -> i32 {
     decide(&hooks::SOCKET_LISTEN, |_| {
-        let socket: u64 = context.arg(0);
+        let socket: u64 = argument(&context, 0);
         let inner: u64 = load(socket, &SOCKET_SK);
         if inner == 0 {
             return Verdict::deny(REASON_UNREADABLE);

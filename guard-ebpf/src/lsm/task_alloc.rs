@@ -5,6 +5,7 @@ use guard_common::{abi::LabelValue, hooks};
 
 use super::{
     decide::count,
+    object::argument,
     subject::{current_task, label_of},
 };
 use crate::maps::LABELS;
@@ -16,7 +17,7 @@ pub(crate) fn task_alloc(context: LsmContext) -> i32 {
         return 0;
     }
     if LABELS
-        .give(context.arg(0), LabelValue { sandbox, told: 0 })
+        .give(argument(&context, 0), LabelValue { sandbox, told: 0 })
         .is_null()
     {
         count(&hooks::TASK_ALLOC, true);

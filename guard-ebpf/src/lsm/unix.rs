@@ -5,7 +5,7 @@ use guard_common::hooks::{self, REASON_STRANGER, REASON_UNREADABLE};
 
 use super::{
     decide::{Verdict, decide},
-    object::load,
+    object::{argument, load},
     subject::Subject,
 };
 use crate::maps::{SOCKET_SK, SOCKETS};
@@ -13,14 +13,14 @@ use crate::maps::{SOCKET_SK, SOCKETS};
 #[lsm(hook = "unix_stream_connect")]
 pub(crate) fn unix_stream_connect(context: LsmContext) -> i32 {
     decide(&hooks::UNIX_STREAM_CONNECT, |subject| {
-        same(context.arg(1), subject)
+        same(argument(&context, 1), subject)
     })
 }
 
 #[lsm(hook = "unix_may_send")]
 pub(crate) fn unix_may_send(context: LsmContext) -> i32 {
     decide(&hooks::UNIX_MAY_SEND, |subject| {
-        let other: u64 = context.arg(1);
+        let other: u64 = argument(&context, 1);
         same(load(other, &SOCKET_SK), subject)
     })
 }
