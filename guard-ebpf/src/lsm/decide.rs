@@ -59,23 +59,34 @@ impl Verdict {
     }
 }
 
-/// Decides for a task of a sandbox, counts and tells; 0 for everybody else.
-///
-/// Every value returned is a literal: the verifier takes none whose range it does not know.
+/// Decides about an object for a task of a sandbox, counts and tells; 0 for everybody else.
 #[inline(always)]
 pub(super) fn decide(hook: &Hook, judge: impl FnOnce(&Subject) -> Verdict) -> i32 {
+    judged::<true>(hook, judge)
+}
+
+/// The same where no object has a name.
+#[inline(always)]
+pub(super) fn decide_nameless(hook: &Hook, judge: impl FnOnce(&Subject) -> Verdict) -> i32 {
+    judged::<false>(hook, judge)
+}
+
+/// Every value returned is a literal: the verifier takes none whose range it does not know.
+#[inline(always)]
+fn judged<const NAMED: bool>(hook: &Hook, judge: impl FnOnce(&Subject) -> Verdict) -> i32 {
     let Some(subject) = subject() else { return 0 };
-    let verdict = if subject.known {
-        judge(&subject)
-    } else {
-        Verdict::deny(REASON_UNKNOWN_SANDBOX)
-    };
+    if !subject.known {
+        count(hook, true);
+        tell::refused::<false>(hook, &subject, &Verdict::deny(REASON_UNKNOWN_SANDBOX));
+        return -13;
+    }
+    let verdict = judge(&subject);
     if verdict.reason == 0 {
         count(hook, false);
         return 0;
     }
     count(hook, true);
-    tell::refused(hook, &subject, &verdict);
+    tell::refused::<NAMED>(hook, &subject, &verdict);
     if hook.errno == EPERM {
         return -1;
     }

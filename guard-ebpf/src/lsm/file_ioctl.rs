@@ -4,7 +4,7 @@ use aya_ebpf::{macros::lsm, programs::LsmContext};
 use guard_common::hooks::{self, REASON_KIND};
 
 use super::{
-    decide::{Verdict, decide},
+    decide::{Verdict, decide_nameless},
     object::argument,
 };
 
@@ -15,7 +15,7 @@ const COMMAND: u64 = 0xffff_ffff;
 
 #[lsm(hook = "file_ioctl")]
 pub(crate) fn file_ioctl(context: LsmContext) -> i32 {
-    decide(&hooks::FILE_IOCTL, |_| {
+    decide_nameless(&hooks::FILE_IOCTL, |_| {
         let command: u64 = argument(&context, 1);
         let command = command & COMMAND;
         if command == TIOCSTI || command == TIOCLINUX {

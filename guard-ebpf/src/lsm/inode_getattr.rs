@@ -10,6 +10,7 @@ use guard_common::abi::{
 use super::{
     object::{argument, load},
     subject::current_task,
+    walk,
 };
 use crate::maps::{
     DENTRY_INODE, INODE_GENERATION, INODE_INO, INODE_SB, PATH_DENTRY, PENDING, ROOTS, SB_DEV, TASK_CRED,
@@ -59,7 +60,8 @@ fn enrol(context: &LsmContext, thread: u64) {
         ino: load(inode, &INODE_INO),
         dev: load(block, &SB_DEV),
         generation: load(inode, &INODE_GENERATION),
-        rights: wanted.rights,
+        // What it lies in was enrolled before.
+        rights: wanted.rights | walk::rights(dentry, wanted.sandbox).rights,
         reserved: 0,
     };
     if ROOTS.insert(&key, &root, 0).is_err() {
@@ -72,6 +74,7 @@ fn enrol(context: &LsmContext, thread: u64) {
         (&raw mut (*pending).ino).write_volatile(root.ino);
         (&raw mut (*pending).dev).write_volatile(root.dev);
         (&raw mut (*pending).generation).write_volatile(root.generation);
+        (&raw mut (*pending).rights).write_volatile(root.rights);
     }
     set(pending, PENDING_DONE);
 }

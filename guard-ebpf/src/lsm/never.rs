@@ -3,11 +3,11 @@
 use aya_ebpf::{macros::lsm, programs::LsmContext};
 use guard_common::hooks::{self, Hook, REASON_NEVER};
 
-use super::decide::{Verdict, decide};
+use super::decide::{Verdict, decide_nameless};
 
 #[inline(always)]
 fn never(hook: &Hook) -> i32 {
-    decide(hook, |_| Verdict::deny(REASON_NEVER))
+    decide_nameless(hook, |_| Verdict::deny(REASON_NEVER))
 }
 
 #[lsm(hook = "path_chroot")]

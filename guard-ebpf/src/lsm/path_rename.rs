@@ -13,8 +13,6 @@ use super::{
 use crate::maps::PATH_DENTRY;
 
 const RENAME_EXCHANGE: u64 = 2;
-/// More than any root has: the walk does not end early.
-const ALL: u32 = u32::MAX;
 
 #[lsm(hook = "path_rename")]
 pub(crate) fn path_rename(context: LsmContext) -> i32 {
@@ -39,13 +37,13 @@ pub(crate) fn path_rename(context: LsmContext) -> i32 {
 /// Whether an object may get a name in a directory.
 #[inline(always)]
 pub(super) fn no_gain(object: u64, directory: u64, subject: &Subject) -> Verdict {
-    let before = walk::rights(object, subject, ALL);
+    let before = walk::rights(object, subject.sandbox);
     if before.deep || before.rights & hooks::WRITE == 0 {
         return Verdict::deny(refusal(before))
             .about(object)
             .rights(hooks::WRITE, before.rights);
     }
-    let after = walk::rights(directory, subject, ALL);
+    let after = walk::rights(directory, subject.sandbox);
     if after.deep || after.rights & hooks::WRITE == 0 {
         return Verdict::deny(refusal(after))
             .about(directory)

@@ -4,21 +4,21 @@ use aya_ebpf::{macros::lsm, programs::LsmContext};
 use guard_common::hooks::{self, REASON_STRANGER};
 
 use super::{
-    decide::{Verdict, decide},
+    decide::{Verdict, decide_nameless},
     object::argument,
     subject::{Subject, current_task, label_of},
 };
 
 #[lsm(hook = "ptrace_access_check")]
 pub(crate) fn ptrace_access_check(context: LsmContext) -> i32 {
-    decide(&hooks::PTRACE_ACCESS_CHECK, |subject| {
+    decide_nameless(&hooks::PTRACE_ACCESS_CHECK, |subject| {
         same(argument(&context, 0), subject)
     })
 }
 
 #[lsm(hook = "ptrace_traceme")]
 pub(crate) fn ptrace_traceme(context: LsmContext) -> i32 {
-    decide(&hooks::PTRACE_TRACEME, |subject| {
+    decide_nameless(&hooks::PTRACE_TRACEME, |subject| {
         same(argument(&context, 0), subject)
     })
 }

@@ -5,7 +5,7 @@ use aya_ebpf::{macros::lsm, programs::LsmContext};
 use guard_common::hooks::{self, REASON_KIND};
 
 use super::{
-    decide::{Verdict, decide},
+    decide::{Verdict, decide_nameless},
     object::argument,
 };
 
@@ -20,7 +20,7 @@ const NUMBER: u64 = 0xffff_ffff;
 
 #[lsm(hook = "socket_create")]
 pub(crate) fn socket_create(context: LsmContext) -> i32 {
-    decide(&hooks::SOCKET_CREATE, |_| {
+    decide_nameless(&hooks::SOCKET_CREATE, |_| {
         let (family, kind): (u64, u64) = (argument(&context, 0), argument(&context, 1));
         let (family, kind) = (family & NUMBER, kind & TYPE);
         let by_the_kernel: u64 = argument(&context, 3);

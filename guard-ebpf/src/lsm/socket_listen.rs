@@ -4,7 +4,7 @@ use aya_ebpf::{macros::lsm, programs::LsmContext};
 use guard_common::hooks::{self, REASON_KIND, REASON_UNREADABLE};
 
 use super::{
-    decide::{Verdict, decide},
+    decide::{Verdict, decide_nameless},
     object::{argument, load},
     socket_create::AF_UNIX,
 };
@@ -12,7 +12,7 @@ use crate::maps::{SOCK_FAMILY, SOCKET_SK};
 
 #[lsm(hook = "socket_listen")]
 pub(crate) fn socket_listen(context: LsmContext) -> i32 {
-    decide(&hooks::SOCKET_LISTEN, |_| {
+    decide_nameless(&hooks::SOCKET_LISTEN, |_| {
         let socket: u64 = argument(&context, 0);
         let inner: u64 = load(socket, &SOCKET_SK);
         if inner == 0 {

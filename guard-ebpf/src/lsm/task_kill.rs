@@ -3,9 +3,9 @@
 use aya_ebpf::{macros::lsm, programs::LsmContext};
 use guard_common::hooks;
 
-use super::{decide::decide, object::argument, ptrace::same};
+use super::{decide::decide_nameless, object::argument, ptrace::same};
 
 #[lsm(hook = "task_kill")]
 pub(crate) fn task_kill(context: LsmContext) -> i32 {
-    decide(&hooks::TASK_KILL, |subject| same(argument(&context, 0), subject))
+    decide_nameless(&hooks::TASK_KILL, |subject| same(argument(&context, 0), subject))
 }

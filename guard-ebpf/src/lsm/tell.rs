@@ -19,9 +19,9 @@ use crate::{
     scope::Sandbox,
 };
 
-/// Tells of a refusal. Never changes it: without room it is only counted.
+/// Tells of a refusal. Never changes it: without room it is only counted. `NAMED`: the verdict may be about an object.
 #[inline(always)]
-pub(super) fn refused(hook: &Hook, subject: &Subject, verdict: &Verdict) {
+pub(super) fn refused<const NAMED: bool>(hook: &Hook, subject: &Subject, verdict: &Verdict) {
     // The end of the call is not to be told, too.
     let label = LABELS.of(current_task());
     if !label.is_null() {
@@ -32,14 +32,18 @@ pub(super) fn refused(hook: &Hook, subject: &Subject, verdict: &Verdict) {
         cgroup: subject.sandbox,
         slot: subject.slot,
     };
-    emit::<VerdictRecord>(&sandbox, false, |record| fill(record, hook, verdict));
+    emit::<VerdictRecord>(&sandbox, false, |record| fill::<NAMED>(record, hook, verdict));
 }
 
 /// All of the record but its head.
 #[inline(always)]
-fn fill(record: *mut VerdictRecord, hook: &Hook, verdict: &Verdict) {
-    let inode: u64 = read(verdict.dentry, &DENTRY_INODE);
-    let block: u64 = read(inode, &INODE_SB);
+fn fill<const NAMED: bool>(record: *mut VerdictRecord, hook: &Hook, verdict: &Verdict) {
+    let inode: u64 = if NAMED {
+        read(verdict.dentry, &DENTRY_INODE)
+    } else {
+        0
+    };
+    let block: u64 = if NAMED { read(inode, &INODE_SB) } else { 0 };
     let mut flags = if inode == 0 { 0 } else { OBJECT_KNOWN };
     // SAFETY: `record` is a ring reservation of this type that is not submitted yet, so nobody else reads or writes
     // it. Every byte but the head and the names past their length is written here.
@@ -54,7 +58,11 @@ fn fill(record: *mut VerdictRecord, hook: &Hook, verdict: &Verdict) {
         (&raw mut (*record).nlink).write_volatile(read::<u32>(inode, &INODE_NLINK));
         (&raw mut (*record).ino).write_volatile(read::<u64>(inode, &INODE_INO));
         (&raw mut (*record).reserved).write_volatile(0);
-        let (length, more) = names((&raw mut (*record).names).cast(), verdict.dentry);
+        let (length, more) = if NAMED {
+            names((&raw mut (*record).names).cast(), verdict.dentry)
+        } else {
+            (0, 0)
+        };
         flags |= more;
         (&raw mut (*record).names_len).write_volatile(length);
         (&raw mut (*record).flags).write_volatile(flags);

@@ -4,7 +4,7 @@ use aya_ebpf::{macros::lsm, programs::LsmContext};
 use guard_common::hooks::{self, REASON_STRANGER, REASON_UNREADABLE};
 
 use super::{
-    decide::{Verdict, decide},
+    decide::{Verdict, decide_nameless},
     object::{argument, load},
     subject::Subject,
 };
@@ -12,14 +12,14 @@ use crate::maps::{SOCKET_SK, SOCKETS};
 
 #[lsm(hook = "unix_stream_connect")]
 pub(crate) fn unix_stream_connect(context: LsmContext) -> i32 {
-    decide(&hooks::UNIX_STREAM_CONNECT, |subject| {
+    decide_nameless(&hooks::UNIX_STREAM_CONNECT, |subject| {
         same(argument(&context, 1), subject)
     })
 }
 
 #[lsm(hook = "unix_may_send")]
 pub(crate) fn unix_may_send(context: LsmContext) -> i32 {
-    decide(&hooks::UNIX_MAY_SEND, |subject| {
+    decide_nameless(&hooks::UNIX_MAY_SEND, |subject| {
         let other: u64 = argument(&context, 1);
         same(load(other, &SOCKET_SK), subject)
     })

@@ -24,6 +24,13 @@ pub(super) struct Found {
     pub(super) deep: bool,
 }
 
+impl Found {
+    const NOTHING: Self = Self {
+        rights: 0,
+        deep: false,
+    };
+}
+
 /// Whether no name leads to an object: a pipe, a socket, a memory file.
 #[inline(always)]
 pub(super) fn is_nameless(dentry: u64) -> bool {
@@ -31,37 +38,40 @@ pub(super) fn is_nameless(dentry: u64) -> bool {
     load::<u64>(block, &SB_FLAGS) & NO_USER != 0
 }
 
-/// Adds up the rights of everything enrolled from the object upwards, until there are `enough`.
+/// The rights of the nearest root that an object lies in. A root within another has the other's rights, too, since it
+/// was enrolled.
 #[inline(always)]
-pub(super) fn rights(dentry: u64, subject: &Subject, enough: u32) -> Found {
+pub(super) fn rights(dentry: u64, sandbox: u64) -> Found {
     let mut at = dentry;
-    let mut rights = 0;
     for _ in 0..LEVELS {
         let inode: u64 = load(at, &DENTRY_INODE);
-        rights |= enrolled(inode, subject.sandbox);
-        if rights & enough == enough {
-            return Found { rights, deep: false };
+        if let Some(root) = ROOTS.get_ptr(&RootKey { inode, sandbox }) {
+            // SAFETY: a live map value of this type.
+            let root: RootValue = unsafe { root.read_volatile() };
+            return Found {
+                rights: confirmed(&root, inode),
+                deep: false,
+            };
         }
         let parent: u64 = load(at, &DENTRY_PARENT);
         if parent == at {
-            return Found { rights, deep: false };
+            return Found::NOTHING;
         }
         at = parent;
     }
-    Found { rights, deep: true }
+    Found {
+        rights: 0,
+        deep: true,
+    }
 }
 
-/// The rights of a root of this sandbox, 0 for what is none.
+/// The rights of a root, none when the inode is another one that took its place in memory.
 #[inline(always)]
-fn enrolled(inode: u64, sandbox: u64) -> u32 {
+fn confirmed(root: &RootValue, inode: u64) -> u32 {
+    // No root was enrolled without one.
     if inode == 0 {
         return 0;
     }
-    let Some(root) = ROOTS.get_ptr(&RootKey { inode, sandbox }) else {
-        return 0;
-    };
-    // SAFETY: a live map value of this type.
-    let root: RootValue = unsafe { root.read_volatile() };
     let block: u64 = load(inode, &INODE_SB);
     if root.ino != load::<u64>(inode, &INODE_INO)
         || root.generation != load::<u32>(inode, &INODE_GENERATION)
@@ -81,7 +91,7 @@ pub(super) fn inside(dentry: u64, subject: &Subject, needs: u32) -> Verdict {
         }
         return Verdict::ALLOW;
     }
-    let found = rights(dentry, subject, needs);
+    let found = rights(dentry, subject.sandbox);
     if found.rights & needs == needs {
         return Verdict::ALLOW;
     }

@@ -12,8 +12,9 @@ use super::{super::error::KernelError, Lsm};
 use crate::sys::bpf;
 
 impl Lsm {
-    /// Lets a sandbox use an object and what lies below it in its filesystem. The caller keeps the object open as
-    /// long as the sandbox lives: its inode's address is its name.
+    /// Lets a sandbox use an object and what lies below it in its filesystem. What it lies in itself is enrolled
+    /// before: it gets those rights, too. The caller keeps the object open as long as the sandbox lives: its inode's
+    /// address is its name.
     pub(in crate::warden::kernel) fn enrol(
         &mut self,
         object: BorrowedFd<'_>,
@@ -42,7 +43,7 @@ impl Lsm {
             _ => return Err(failed(io::Error::other("the security hook was not called"))),
         }
         // What the hooks will find.
-        let expected: RootRaw = [ino, identity, u64::from(rights)];
+        let expected: RootRaw = [ino, identity, state & u64::from(u32::MAX)];
         match self.roots.get(&[inode, sandbox], 0) {
             Ok(found) if found == expected => Ok(()),
             Ok(_) => Err(failed(io::Error::other("another root stands in its place"))),
