@@ -5,6 +5,8 @@
 pub const READ: u32 = 1;
 pub const WRITE: u32 = 2;
 pub const EXECUTE: u32 = 4;
+/// Mapping as code what cannot be executed by itself: a library.
+pub const MAP: u32 = 8;
 
 /// How a hook decides for a process of a sandbox. Everybody else gets 0, always.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,9 +131,9 @@ use Presence::{Required, Since};
 hooks! {
     1 FILE_OPEN "file_open" Rule::Inside(0), EACCES, Required, [pointer("file", 0, 0)],
         "opening, reading a directory, executing";
-    2 MMAP_FILE "mmap_file" Rule::Inside(EXECUTE), EACCES, Required, [pointer("file", 0, 0), number(2)],
+    2 MMAP_FILE "mmap_file" Rule::Inside(MAP), EACCES, Required, [pointer("file", 0, 0), number(2)],
         "mapping a file as code: a program run through the loader";
-    3 FILE_MPROTECT "file_mprotect" Rule::Inside(EXECUTE), EACCES, Required,
+    3 FILE_MPROTECT "file_mprotect" Rule::Inside(MAP), EACCES, Required,
         [pointer("vm_area_struct", 0, 0), number(2)],
         "making a mapped file code";
     4 FILE_RECEIVE "file_receive" Rule::Inside(0), EACCES, Required, [pointer("file", 0, 0)],

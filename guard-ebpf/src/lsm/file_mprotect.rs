@@ -23,6 +23,6 @@ pub(crate) fn file_mprotect(context: LsmContext) -> i32 {
         if file == 0 {
             return Verdict::ALLOW;
         }
-        walk::inside(load(file, &FILE_DENTRY), subject, hooks::EXECUTE)
+        walk::inside(load(file, &FILE_DENTRY), subject, hooks::MAP)
     })
 }

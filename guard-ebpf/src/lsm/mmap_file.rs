@@ -21,6 +21,6 @@ pub(crate) fn mmap_file(context: LsmContext) -> i32 {
         if file == 0 || protection & PROT_EXEC == 0 {
             return Verdict::ALLOW;
         }
-        walk::inside(load(file, &FILE_DENTRY), subject, hooks::EXECUTE)
+        walk::inside(load(file, &FILE_DENTRY), subject, hooks::MAP)
     })
 }

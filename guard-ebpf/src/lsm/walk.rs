@@ -3,7 +3,7 @@
 
 use guard_common::{
     abi::{RootKey, RootValue},
-    hooks::{REASON_DEPTH, REASON_NOT_A_FILE, REASON_OUTSIDE, REASON_RIGHTS},
+    hooks::{EXECUTE, MAP, REASON_DEPTH, REASON_NOT_A_FILE, REASON_OUTSIDE, REASON_RIGHTS},
 };
 
 use super::{decide::Verdict, object::load, subject::Subject};
@@ -86,7 +86,7 @@ fn confirmed(root: &RootValue, inode: u64) -> u32 {
 #[inline(always)]
 pub(super) fn inside(dentry: u64, subject: &Subject, needs: u32) -> Verdict {
     if is_nameless(dentry) {
-        if needs & guard_common::hooks::EXECUTE != 0 {
+        if needs & (EXECUTE | MAP) != 0 {
             return Verdict::deny(REASON_NOT_A_FILE).about(dentry).rights(needs, 0);
         }
         return Verdict::ALLOW;

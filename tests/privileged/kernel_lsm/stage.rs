@@ -48,7 +48,7 @@ impl Stage {
             arena,
             scratch,
         };
-        for (name, rights) in [("r", 1), ("rw", 3), ("rwx", 7)] {
+        for (name, rights) in [("r", 1), ("rw", 3), ("rwx", 15)] {
             fs::create_dir(stage.at(name)).unwrap();
             fs::write(stage.at(name).join("file"), "inside").unwrap();
             stage.enrol(&stage.at(name), rights);

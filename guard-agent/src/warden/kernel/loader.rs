@@ -28,7 +28,7 @@ use super::{
     error::{KernelError, log_tail},
     events::Events,
     layout,
-    lsm::{Lsm, places::Places},
+    lsm::{Enroller, Lsm, places::Places},
     object::OBJECT,
     observe::Observer,
     offsets::{self, Offsets},
@@ -334,8 +334,15 @@ impl Programs {
     /// Lets a sandbox use an object and everything below it in its filesystem. The object is to be kept open as long
     /// as the sandbox lives.
     pub fn enrol(&mut self, cgroup_id: u64, object: BorrowedFd<'_>, rights: u32) -> Result<(), KernelError> {
-        let lsm = self.lsm.as_mut().ok_or(KernelError::NoHooks)?;
-        lsm.enrol(object, cgroup_id, rights)
+        let enroller = self.lsm.as_mut().and_then(|lsm| lsm.enroller().as_mut());
+        enroller
+            .ok_or(KernelError::NoHooks)?
+            .enrol(cgroup_id, object, rights)
+    }
+
+    /// What enrols, for another thread; from then on the two methods here have nothing to do it with.
+    pub fn take_enroller(&mut self) -> Option<Enroller> {
+        self.lsm.as_mut()?.enroller().take()
     }
 
     /// From now on the hooks decide for what is in the sandbox with this slot, and for a process that was started
@@ -362,8 +369,8 @@ impl Programs {
 
     /// The roots of a sandbox that is over.
     pub fn forget(&mut self, cgroup_id: u64) {
-        if let Some(lsm) = &mut self.lsm {
-            lsm.forget(cgroup_id);
+        if let Some(enroller) = self.lsm.as_mut().and_then(|lsm| lsm.enroller().as_mut()) {
+            enroller.forget(cgroup_id);
         }
     }
 

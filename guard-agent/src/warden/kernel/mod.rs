@@ -28,6 +28,7 @@ pub use error::KernelError;
 pub use event::{CallEvent, DecodeError, Event, ExecEvent, Origin, UserPath};
 pub use events::{Drained, Events};
 pub use loader::{ProgramInfo, Programs};
+pub use lsm::Enroller;
 pub use object::{MANIFEST, OBJECT};
 pub use probe::{Facts, probe};
 pub use slots::{Consumed, CounterReader, SlotCounters};

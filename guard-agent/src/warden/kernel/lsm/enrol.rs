@@ -1,26 +1,48 @@
-//! Roots and labels. A root is enrolled by the kernel half when the warden looks at the object through its descriptor:
+//! Roots. One is enrolled by the kernel half when the warden looks at the object through its descriptor:
 //! what is enrolled is what is held, whatever its path leads to by now.
 
 use std::{
+    collections::BTreeMap,
     io,
     os::fd::{AsFd as _, BorrowedFd},
 };
 
-use guard_common::abi::{self, PENDING_DONE, PENDING_FULL, PENDING_UNREADABLE, PENDING_WANTED, RootRaw};
+use aya::maps::{HashMap, Map, MapData};
+use guard_common::abi::{
+    self, PENDING_DONE, PENDING_FULL, PENDING_UNREADABLE, PENDING_WANTED, PendingRaw, RootKeyRaw, RootRaw,
+};
 
-use super::{super::error::KernelError, Lsm};
-use crate::sys::bpf;
+use super::super::error::KernelError;
 
-impl Lsm {
+/// Tells the kernel half what sandboxes may use. Usable in any thread: a look at a root may hang with its filesystem.
+pub struct Enroller {
+    roots: HashMap<MapData, RootKeyRaw, RootRaw>,
+    pending: HashMap<MapData, u64, PendingRaw>,
+    /// What was enrolled, by sandbox: the inodes' addresses, which go nowhere else.
+    enrolled: BTreeMap<u64, Vec<u64>>,
+}
+
+impl std::fmt::Debug for Enroller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Enroller")
+            .field("sandboxes", &self.enrolled.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Enroller {
+    pub(super) fn new(roots: Map, pending: Map) -> Result<Self, KernelError> {
+        Ok(Self {
+            roots: HashMap::try_from(roots).map_err(KernelError::map(abi::MAP_ROOTS))?,
+            pending: HashMap::try_from(pending).map_err(KernelError::map(abi::MAP_PENDING))?,
+            enrolled: BTreeMap::new(),
+        })
+    }
+
     /// Lets a sandbox use an object and what lies below it in its filesystem. What it lies in itself is enrolled
     /// before: it gets those rights, too. The caller keeps the object open as long as the sandbox lives: its inode's
     /// address is its name.
-    pub(in crate::warden::kernel) fn enrol(
-        &mut self,
-        object: BorrowedFd<'_>,
-        sandbox: u64,
-        rights: u32,
-    ) -> Result<(), KernelError> {
+    pub fn enrol(&mut self, sandbox: u64, object: BorrowedFd<'_>, rights: u32) -> Result<(), KernelError> {
         let map = KernelError::map(abi::MAP_PENDING);
         let thread = this_thread();
         let wanted = [sandbox, pair(rights, PENDING_WANTED), 0, 0, 0];
@@ -52,27 +74,11 @@ impl Lsm {
     }
 
     /// The sandbox is over.
-    pub(in crate::warden::kernel) fn forget(&mut self, sandbox: u64) {
+    pub fn forget(&mut self, sandbox: u64) {
         for inode in self.enrolled.remove(&sandbox).unwrap_or_default() {
             // Enrolled twice, removed once.
             let _ = self.roots.remove(&[inode, sandbox]);
         }
-    }
-
-    /// From now on a process belongs to a sandbox, whatever cgroup it is in, and so does everything it starts.
-    pub(in crate::warden::kernel) fn label(&self, pidfd: BorrowedFd<'_>, sandbox: u64) -> io::Result<()> {
-        bpf::set_task_value(self.labels.as_fd(), pidfd, [sandbox, 0])?;
-        let [found, _] = bpf::task_value::<2>(self.labels.as_fd(), pidfd)?;
-        if found == sandbox {
-            Ok(())
-        } else {
-            Err(io::Error::other("another label stands in its place"))
-        }
-    }
-
-    /// The sandbox that a process is labelled with.
-    pub(in crate::warden::kernel) fn label_of(&self, pidfd: BorrowedFd<'_>) -> io::Result<u64> {
-        bpf::task_value::<2>(self.labels.as_fd(), pidfd).map(|[sandbox, _]| sandbox)
     }
 }
 

@@ -1,26 +1,26 @@
 //! Tier T1: the programs on the security hooks, what they are told of sandboxes, and what they decided.
 //!
 //! Order of reading: `places` (what this kernel has where), this file (load and attach: every hook or none), `enrol`
-//! (roots and labels).
+//! (roots).
 
 mod enrol;
 pub(super) mod places;
 
 use std::{
-    collections::BTreeMap,
     io,
-    os::fd::{AsFd as _, OwnedFd},
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
 };
 
 use aya::{
     Ebpf,
-    maps::{Array, HashMap, Map, MapData},
+    maps::{Array, Map, MapData},
 };
 use guard_common::{
-    abi::{self, HitRaw, HitValue, PendingRaw, RootKeyRaw, RootRaw},
+    abi::{self, HitRaw, HitValue},
     hooks::{HOOKS, Hook, Presence},
 };
 
+pub use self::enrol::Enroller;
 use self::places::Places;
 use super::{error::KernelError, loader::ProgramInfo, relocated::Relocated};
 use crate::sys::bpf;
@@ -29,11 +29,9 @@ use crate::sys::bpf;
 pub(super) struct Lsm {
     attached: Vec<(&'static Hook, Attached)>,
     labels: OwnedFd,
-    roots: HashMap<MapData, RootKeyRaw, RootRaw>,
-    pending: HashMap<MapData, u64, PendingRaw>,
     hits: Array<MapData, HitRaw>,
-    /// What was enrolled, by sandbox: the inodes' addresses, which go nowhere else.
-    enrolled: BTreeMap<u64, Vec<u64>>,
+    /// Until somebody takes it.
+    enroller: Option<Enroller>,
 }
 
 struct Attached {
@@ -65,11 +63,8 @@ impl Lsm {
         let mut lsm = Self {
             attached: Vec::with_capacity(programs.len()),
             labels: labels.map_err(KernelError::object)?,
-            roots: HashMap::try_from(take(abi::MAP_ROOTS)?).map_err(KernelError::map(abi::MAP_ROOTS))?,
-            pending: HashMap::try_from(take(abi::MAP_PENDING)?)
-                .map_err(KernelError::map(abi::MAP_PENDING))?,
+            enroller: Some(Enroller::new(take(abi::MAP_ROOTS)?, take(abi::MAP_PENDING)?)?),
             hits: Array::try_from(take(abi::MAP_HITS)?).map_err(KernelError::map(abi::MAP_HITS))?,
-            enrolled: BTreeMap::new(),
         };
         for (hook, program) in programs {
             // Until all are attached no sandbox is under any.
@@ -80,6 +75,25 @@ impl Lsm {
             lsm.attached.push((hook, Attached { program, link }));
         }
         Ok(lsm)
+    }
+
+    pub(super) fn enroller(&mut self) -> &mut Option<Enroller> {
+        &mut self.enroller
+    }
+
+    /// From now on a process belongs to a sandbox, whatever cgroup it is in, and so does everything it starts.
+    pub(super) fn label(&self, pidfd: BorrowedFd<'_>, sandbox: u64) -> io::Result<()> {
+        bpf::set_task_value(self.labels.as_fd(), pidfd, [sandbox, 0])?;
+        if self.label_of(pidfd)? == sandbox {
+            Ok(())
+        } else {
+            Err(io::Error::other("another label stands in its place"))
+        }
+    }
+
+    /// The sandbox that a process is labelled with.
+    pub(super) fn label_of(&self, pidfd: BorrowedFd<'_>) -> io::Result<u64> {
+        bpf::task_value::<2>(self.labels.as_fd(), pidfd).map(|[sandbox, _]| sandbox)
     }
 
     pub(super) fn links(&self) -> impl Iterator<Item = &OwnedFd> {
