@@ -17,6 +17,16 @@ pub enum Tier {
     T3,
 }
 
+impl From<Tier> for crate::proof::Tier {
+    fn from(asked: Tier) -> Self {
+        match asked {
+            Tier::T1 => Self::T1,
+            Tier::T2 => Self::T2,
+            Tier::T3 => Self::T3,
+        }
+    }
+}
+
 /// `--observe`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Switch {

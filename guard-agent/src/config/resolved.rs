@@ -16,9 +16,10 @@ use super::{
     shown, user,
 };
 use crate::{
-    cli::run_args::{RunArgs, Tier},
+    cli::run_args::{self, RunArgs},
     link::message::{Facet, LaunchRequest, Limits, OverBudget, Root, User, View},
     octets::Octets,
+    proof::Tier,
     refusal::{Refusal, chain},
     runtime::{Runtime, RuntimeKind},
 };
@@ -67,6 +68,8 @@ pub struct RunPlan {
     pub policy_hash: String,
     pub observe: bool,
     pub over_budget: OverBudget,
+    /// The tier that was insisted on.
+    pub tier: Option<Tier>,
 }
 
 impl RunPlan {
@@ -90,6 +93,7 @@ impl RunPlan {
             policy_hash: self.policy_hash,
             observe: self.observe,
             over_budget: self.over_budget,
+            tier: self.tier,
         }
     }
 }
@@ -136,6 +140,7 @@ pub fn resolve(args: &RunArgs, host: &Host) -> Result<RunPlan, Refusal> {
         policy_hash: String::new(),
         observe: described.observe,
         over_budget: described.over_budget,
+        tier: args.tier.map(Tier::from),
     };
     plan.policy_hash = match described.policy {
         Some((_, hash)) => hash,
@@ -145,7 +150,7 @@ pub fn resolve(args: &RunArgs, host: &Host) -> Result<RunPlan, Refusal> {
 }
 
 /// Who asks decides the tier: root gets T2, an ordinary user T3. A tier that was insisted on is that one, or none.
-fn check_tier(tier: Option<Tier>, host: &Host) -> Result<(), Refusal> {
+fn check_tier(tier: Option<run_args::Tier>, host: &Host) -> Result<(), Refusal> {
     let refuse = |name: &str, why: String, hint: &str| {
         Err(Refusal::not_enforced(
             format!("cannot enforce at tier {name}"),
@@ -153,19 +158,16 @@ fn check_tier(tier: Option<Tier>, host: &Host) -> Result<(), Refusal> {
             hint,
         ))
     };
+    use run_args::Tier::{T1, T2, T3};
     match (tier, host.is_root()) {
-        (None, _) | (Some(Tier::T2), true) | (Some(Tier::T3), false) => Ok(()),
-        (Some(Tier::T1), _) => refuse(
-            "T1",
-            "the BPF LSM tier is not in this build".to_owned(),
-            "leave `--tier` out",
-        ),
-        (Some(Tier::T2), false) => refuse(
-            "T2",
+        // Whether this machine has T1 is for the warden to find out.
+        (None, _) | (Some(T1 | T2), true) | (Some(T3), false) => Ok(()),
+        (Some(asked @ (T1 | T2)), false) => refuse(
+            if asked == T1 { "T1" } else { "T2" },
             format!("uid {} may not make cgroups and eBPF links", host.uid),
             "start it as root, for instance `sudo guard-agent run …` (the server itself then runs as you), or use `--tier T3`",
         ),
-        (Some(Tier::T3), true) => refuse(
+        (Some(T3), true) => refuse(
             "T3",
             "it is the tier of ordinary users, and this is root".to_owned(),
             "start it as the user the server is to run as, or leave `--tier` out",

@@ -14,6 +14,7 @@ use super::{
     message::{FromWarden, LaunchRequest, Launched, ToWarden, VERSION},
 };
 use crate::{
+    proof::Tier,
     refusal::{Refusal, chain},
     sys,
     warden::state::{self, SOCKET},
@@ -43,6 +44,7 @@ fn failed(why: impl Into<String>) -> Refusal {
 
 /// Launches through the directory's warden.
 pub fn launch(directory: &Path, request: LaunchRequest) -> Result<Connection, Refusal> {
+    let hooks = request.tier != Some(Tier::T2);
     let request = ToWarden::Launch(Box::new(request));
     // Checked before anything is started: a message that cannot be sent is the caller's problem.
     super::channel::encode(&request).map_err(|error| {
@@ -52,7 +54,7 @@ pub fn launch(directory: &Path, request: LaunchRequest) -> Result<Connection, Re
             "shorten its arguments or its environment",
         )
     })?;
-    let channel = greet(directory)?;
+    let channel = greet(directory, hooks)?;
     channel
         .send(&request, &[])
         .map_err(|error| failed(chain(&error)))?;
@@ -77,7 +79,7 @@ pub fn launch(directory: &Path, request: LaunchRequest) -> Result<Connection, Re
 }
 
 /// A connection that was welcomed, with the warden started if need be.
-fn greet(directory: &Path) -> Result<Channel, Refusal> {
+fn greet(directory: &Path, hooks: bool) -> Result<Channel, Refusal> {
     let directory = state::prepare(directory)?;
     let end = Instant::now() + LIMIT;
     loop {
@@ -95,7 +97,7 @@ fn greet(directory: &Path) -> Result<Channel, Refusal> {
                 ) =>
             {
                 tracing::debug!("no warden is there: one is started");
-                start(&directory)?;
+                start(&directory, hooks)?;
             }
             Err(error) => return Err(failed(error.to_string())),
         }
@@ -196,7 +198,7 @@ fn hello(channel: &Channel) -> Result<(u64, u64), Greeting> {
 }
 
 /// Starts a warden and waits for its word. Another one may win; that is as good.
-fn start(directory: &Path) -> Result<(), Refusal> {
+fn start(directory: &Path, hooks: bool) -> Result<(), Refusal> {
     let mut command = Command::new("/proc/self/exe");
     command
         .arg("warden")
@@ -211,6 +213,9 @@ fn start(directory: &Path) -> Result<(), Refusal> {
         if let Some(value) = variable.get() {
             command.env(variable.name, value);
         }
+    }
+    if !hooks {
+        command.arg("--no-hooks");
     }
     if let Some(idle) = crate::config::env::GUARD_AGENT_IDLE_MS.get() {
         command.arg("--idle-ms").arg(idle);

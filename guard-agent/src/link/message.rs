@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     config::rights::Rights,
     octets::Octets,
+    proof::Tier,
     refusal::Refusal,
     runtime::{Runtime, RuntimeKind},
 };
@@ -122,6 +123,8 @@ pub struct LaunchRequest {
     /// Whether calls on files, programs and processes are observed.
     pub observe: bool,
     pub over_budget: OverBudget,
+    /// The tier that was insisted on: that one, or no launch.
+    pub tier: Option<Tier>,
 }
 
 /// Gateway (or `run`) → warden. One message a datagram.

@@ -26,7 +26,7 @@ impl Answer {
         Self(errno)
     }
 
-    fn said(self) -> String {
+    pub(super) fn said(self) -> String {
         if self == Self::WORKED {
             "it worked".to_owned()
         } else {

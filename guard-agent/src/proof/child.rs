@@ -92,6 +92,10 @@ impl<T: DeserializeOwned> Child<T> {
         }
     }
 
+    pub(super) fn pid(&self) -> i32 {
+        self.pid.map_or(0, Pid::as_raw)
+    }
+
     /// Whether the report is there, or the process gone.
     pub(super) fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
         self.report.as_fd()

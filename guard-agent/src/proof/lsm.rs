@@ -98,12 +98,13 @@ fn refuse_in(id: u64) -> [u64; 8] {
     ]
 }
 
-pub(super) fn verdict(reached: &Reached) -> Verdict {
+/// Why this machine has no BPF LSM; none when it has.
+pub(super) fn verdict(reached: &Reached) -> Option<Verdict> {
     judge(reached, &LsmList::read())
 }
 
 /// What was reached decides; the list only explains.
-fn judge(reached: &Reached, list: &LsmList) -> Verdict {
+fn judge(reached: &Reached, list: &LsmList) -> Option<Verdict> {
     let refused = |step: &str, errno: i32| {
         let name = format!("{:?}", nix::errno::Errno::from_raw(errno));
         match list.names("bpf") {
@@ -124,8 +125,8 @@ fn judge(reached: &Reached, list: &LsmList) -> Verdict {
             ),
         }
     };
-    match reached {
-        Reached::Hit => Verdict::not_enforced("tier T1 is not part of this build"),
+    Some(match reached {
+        Reached::Hit => return None,
         Reached::NoTypes => Verdict::not_available(
             format!("this kernel shows no type information (`{TYPES}`)"),
             "use a kernel built with CONFIG_DEBUG_INFO_BTF, and mount sysfs",
@@ -147,7 +148,7 @@ fn judge(reached: &Reached, list: &LsmList) -> Verdict {
             ),
         },
         Reached::Failed(cause) => Verdict::not_enforced(format!("its self-test did not work: {cause}")),
-    }
+    })
 }
 
 const ADD_BPF: &str = "add `bpf` to the end of `lsm=` on the kernel's command line and boot again";
@@ -166,10 +167,7 @@ mod tests {
             LsmList::Hidden("securityfs is not mounted at `/sys/kernel/security`".into()),
         ];
         for list in &lists {
-            assert!(
-                matches!(judge(&Reached::Hit, list), Verdict::NotEnforced(_)),
-                "{list}"
-            );
+            assert_eq!(judge(&Reached::Hit, list), None, "{list}");
             for reached in [
                 Reached::NoTypes,
                 Reached::NoHook,
@@ -178,7 +176,7 @@ mod tests {
                 Reached::NotAttached(libc::EINVAL),
                 Reached::NeverCalled,
             ] {
-                let verdict = judge(&reached, list);
+                let verdict = judge(&reached, list).unwrap();
                 assert!(matches!(verdict, Verdict::NotAvailable(_)), "{reached:?} {list}");
                 assert!(
                     verdict.why().is_some_and(|why| why.change.is_some()),
@@ -192,8 +190,7 @@ mod tests {
     fn the_list_explains_what_the_load_said() {
         let said = |reached: &Reached, list: &LsmList| {
             judge(reached, list)
-                .why()
-                .map(|why| why.why.clone())
+                .and_then(|verdict| verdict.why().map(|why| why.why.clone()))
                 .unwrap_or_default()
         };
         let refused = Reached::NotLoaded(libc::EPERM);

@@ -34,11 +34,7 @@ pub struct Machine {
 impl Machine {
     /// The tier that `run` uses here.
     pub fn tier(&self) -> Tier {
-        if self.begins {
-            self.proofs.ground.into()
-        } else {
-            Tier::T4
-        }
+        if self.begins { self.proofs.tier() } else { Tier::T4 }
     }
 }
 
@@ -163,6 +159,7 @@ fn as_root(place: &Path) -> Result<(Proofs, Option<Refusal>), Refusal> {
     let prove = |kernel| {
         privileged(Privileged {
             kernel,
+            hooks: Ok(()),
             directory: &directory,
             scaffold: &scaffold,
         })

@@ -11,6 +11,7 @@ mod attempt;
 mod cgroup;
 mod child;
 pub mod facets;
+mod hooks;
 mod host;
 mod landlock;
 mod lsm;
@@ -54,6 +55,8 @@ pub struct Proofs {
     pub observation: Verdict,
     /// Landlock as our own ruleset found it.
     landlock: facets::Landlock,
+    /// Tier T1 was left out on purpose: that nothing holds it is no failed test.
+    hooks_left_out: bool,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -65,6 +68,7 @@ impl Proofs {
             verdicts: BTreeMap::new(),
             observation: Verdict::not_enforced("nothing proves it on this tier"),
             landlock: facets::Landlock::default(),
+            hooks_left_out: false,
             elapsed: Duration::ZERO,
         }
     }
@@ -91,6 +95,27 @@ impl Proofs {
         }
     }
 
+    fn set_all(&mut self, pairs: impl IntoIterator<Item = (Facet, Layer)>, verdict: &Verdict) {
+        for (facet, layer) in pairs {
+            self.set(facet, layer, verdict.clone());
+        }
+    }
+
+    /// Whether the security hooks are in force: tier T1.
+    pub fn hooked(&self) -> bool {
+        hooks::FACETS
+            .into_iter()
+            .all(|facet| self.verdict(facet, Layer::BpfLsm).holds())
+    }
+
+    pub fn tier(&self) -> Tier {
+        if self.hooked() {
+            Tier::T1
+        } else {
+            self.ground.into()
+        }
+    }
+
     /// The same for pairs whose child did not say.
     fn fail(&mut self, pairs: impl IntoIterator<Item = (Facet, Layer)>, cause: &str) {
         for (facet, layer) in pairs {
@@ -112,6 +137,7 @@ impl Proofs {
     pub fn expected(&self) -> InForce {
         InForce {
             landlock: self.landlock.clone(),
+            hooks: self.hooked(),
             ..InForce::default()
         }
     }

@@ -1,13 +1,19 @@
 //! Tier T2, as root: every layer a warden uses, attacked by children that run side by side.
 
-use std::{io, os::fd::AsFd as _, path::Path, time::Instant};
+use std::{
+    io,
+    os::fd::{AsFd as _, BorrowedFd},
+    path::Path,
+    time::Instant,
+};
 
 use super::{
     LIMIT, Planted, Proofs, Removed, Verdict, Why,
     anybody::joined,
     attacks,
+    attempt::Finding,
     cgroup::{self, Reports},
-    child, landlock, lsm,
+    child, hooks, landlock, lsm,
     namespaces::{self, Owner},
     observe, pairs, seccomp, view,
 };
@@ -26,6 +32,8 @@ pub struct Privileged<'a> {
     /// The sandboxes' cgroup (one like a sandbox's is made below it and removed again) and its programs; or why this
     /// machine has none.
     pub kernel: Result<(&'a Parent, &'a mut Programs), Why>,
+    /// Whether the programs of tier T1 are to be used, or why not.
+    pub hooks: Result<(), Why>,
     /// A directory of ours: what is to be attacked is planted in it and removed again.
     pub directory: &'a Path,
     /// An empty directory on which a view can be built.
@@ -44,6 +52,7 @@ fn every_pair() -> impl Iterator<Item = (Facet, Layer)> {
 pub fn privileged(with: Privileged<'_>) -> Proofs {
     let start = Instant::now();
     let mut proofs = Proofs::new(Ground::Machine);
+    proofs.hooks_left_out = with.hooks.is_err();
     if let Err(error) = all(with, &mut proofs, start + LIMIT) {
         proofs.fail(every_pair(), &error);
     }
@@ -56,6 +65,7 @@ fn all(with: Privileged<'_>, proofs: &mut Proofs, until: Instant) -> Result<(), 
     let failed = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
     let Privileged {
         kernel,
+        hooks,
         directory,
         scaffold,
     } = with;
@@ -72,7 +82,16 @@ fn all(with: Privileged<'_>, proofs: &mut Proofs, until: Instant) -> Result<(), 
     let in_namespaces = child::start(|| namespaces::attack(Owner::Root, scaffold, LIMIT));
     let in_view = child::start(|| view::attack(Owner::Root, planted, program, scaffold, until));
     match kernel {
-        Ok((parent, programs)) => in_a_cgroup(parent, programs, (directory, planted), proofs, until),
+        Ok((parent, programs)) => {
+            in_a_cgroup(
+                parent,
+                programs,
+                (directory, planted, program),
+                hooks,
+                proofs,
+                until,
+            );
+        }
         Err(why) => {
             for (facet, layer) in cgroup::PAIRS {
                 proofs.set(facet, layer, Verdict::NotAvailable(why.clone()));
@@ -103,11 +122,12 @@ fn all(with: Privileged<'_>, proofs: &mut Proofs, until: Instant) -> Result<(), 
 fn in_a_cgroup(
     parent: &Parent,
     programs: &mut Programs,
-    (directory, planted): (&Path, &Path),
+    (directory, planted, program): (&Path, &Path, BorrowedFd<'_>),
+    wanted: Result<(), Why>,
     proofs: &mut Proofs,
     until: Instant,
 ) {
-    let lsm_pairs = || pairs([Facet::Fs, Facet::Exec], Layer::BpfLsm);
+    let lsm_pairs = || pairs(hooks::FACETS, Layer::BpfLsm);
     let cgroup = match parent.sandbox(cgroup::NAME, &cgroup::LIMITS) {
         Ok(cgroup) => cgroup,
         Err(error) => {
@@ -152,8 +172,23 @@ fn in_a_cgroup(
         (_, None) => Verdict::not_enforced("its self-test was not made"),
     };
     let lsm = joined(in_lsm, until).unwrap_or_else(lsm::Reached::Failed);
-    for (facet, layer) in lsm_pairs() {
-        proofs.set(facet, layer, lsm::verdict(&lsm));
+    match (lsm::verdict(&lsm), wanted, &slot) {
+        (Some(verdict), _, _) => proofs.set_all(lsm_pairs(), &verdict),
+        (None, Err(why), _) => proofs.set_all(lsm_pairs(), &Verdict::NotEnforced(why)),
+        (None, Ok(()), Err(why)) => proofs.set_all(lsm_pairs(), &Verdict::NotAvailable(why.clone())),
+        (None, Ok(()), Ok(slot)) => match hooked(programs, (&cgroup, *slot), directory, program, until) {
+            Ok(findings) => proofs.add(findings),
+            Err(cause) => {
+                programs.hooks_stop();
+                proofs.fail(lsm_pairs(), &cause);
+            }
+        },
+    }
+    if !proofs.verdict(Facet::Fs, Layer::BpfLsm).holds()
+        || !proofs.verdict(Facet::Exec, Layer::BpfLsm).holds()
+    {
+        // Half a tier is none.
+        programs.hooks_stop();
     }
     cgroup::remove(&cgroup, until);
     if let Ok(slot) = slot {
@@ -162,6 +197,22 @@ fn in_a_cgroup(
             tracing::error!(error = %crate::refusal::chain(&error), "cannot close the self-test's slot");
         }
     }
+}
+
+/// The programs of tier T1, put in force and attacked.
+fn hooked(
+    programs: &mut Programs,
+    cgroup: (&Sandbox, u32),
+    directory: &Path,
+    program: BorrowedFd<'_>,
+    until: Instant,
+) -> Result<Vec<Finding>, String> {
+    let places =
+        hooks::Places::in_directory(directory).map_err(|error| format!("cannot plant files: {error}"))?;
+    programs
+        .hooks_start()
+        .map_err(|error| crate::refusal::chain(&error))?;
+    hooks::attack(programs, cgroup, (&places, program), until)
 }
 
 /// From now on the kernel half watches the cgroup. A slot, or why it does not.

@@ -42,6 +42,27 @@ pub fn memory_file(name: &CStr, flags: u32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
+/// Maps the beginning of a file as code, and takes it off again.
+pub fn map_code(file: impl AsFd) -> io::Result<()> {
+    const LENGTH: usize = 4096;
+    // SAFETY: a new mapping at an address of the kernel's choice; nothing is read from it.
+    let at = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            LENGTH,
+            libc::PROT_READ | libc::PROT_EXEC,
+            libc::MAP_PRIVATE,
+            file.as_fd().as_raw_fd(),
+            0,
+        )
+    };
+    if at == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: exactly what was mapped above, to which nothing points.
+    check(unsafe { libc::munmap(at, LENGTH) }.into()).map(drop)
+}
+
 /// Filesystem rights of a user, taken by this thread alone until dropped.
 ///
 /// With a filesystem uid other than 0 the kernel takes the file capabilities (`CAP_DAC_*`, `CAP_FOWNER` …) away.

@@ -15,7 +15,7 @@ use super::{
     ending::{End, Told, out_of_memory, record_end, record_gateway_death, resource_use},
     events::Admission,
     hold::Sandbox,
-    launch::{Parked, report, step_failed},
+    launch::{Parked, enrol::Enrolled, report, step_failed},
     refused::Refused,
     serve::Warden,
     session::dynamic_uid,
@@ -32,6 +32,7 @@ use crate::{
         message::{Exited, FromWarden, LaunchRequest, Launched, ToWarden},
     },
     octets::Octets,
+    proof::Tier,
     refusal::{Refusal, chain},
     runtime::Culprit,
     sys,
@@ -59,6 +60,9 @@ pub(super) struct Running {
     pub(super) server: String,
     pub(super) started: Instant,
     pub(super) cgroup: Sandbox,
+    tier: Tier,
+    /// What the security hooks know of it, held until its last task is gone.
+    enrolled: Option<Enrolled>,
     pub(super) pid: i32,
     pub(super) pidfd: AsyncFd<OwnedFd>,
     pub(super) init: AsyncLink,
@@ -106,6 +110,8 @@ impl Running {
             admission,
             quarantined: None,
             unwritten: 0,
+            tier: warden.facts.tier(&parked),
+            enrolled: parked.enrolled,
             cgroup: parked.cgroup,
             pid: parked.pid,
             pidfd,
@@ -152,7 +158,7 @@ impl Running {
         let privileged = warden.context.ground == Ground::Machine;
         let launched = Launched {
             session: self.session.clone(),
-            tier: warden.facts.tier().to_owned(),
+            tier: self.tier.to_string(),
             not_enforced: report::not_enforced(warden.context.ground, facets),
             not_observed: self.admission.missing().map(str::to_owned),
             notes: std::mem::take(&mut self.notes),
@@ -291,6 +297,7 @@ impl Running {
             end.signal = Some(libc::SIGKILL);
         }
         self.admission.settle().await;
+        self.enrolled = None;
         let mut records = self.admission.desk().take(usize::MAX);
         if let Err(error) = self.remove().await {
             tracing::error!(session = self.session, %error, "cannot remove the cgroup");

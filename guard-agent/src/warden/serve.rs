@@ -57,6 +57,8 @@ pub struct Args {
     pub state: PathBuf,
     /// Leave after this long without a session or a connection.
     pub idle: Duration,
+    /// Whether tier T1 is used where the machine has it.
+    pub hooks: bool,
 }
 
 /// What all tasks share. One thread, so no locks.
@@ -83,7 +85,7 @@ pub fn main(args: &Args) -> ExitStatus {
         let _ = writeln!(ready, "{}", serde_json::to_string(&refusal).unwrap_or_default());
         return refusal.exit;
     }
-    let started = match start::start(&args.state) {
+    let started = match start::start(&args.state, args.hooks) {
         Ok(Some(started)) => started,
         Ok(None) => {
             let _ = writeln!(ready, "{}", state::TAKEN);

@@ -125,6 +125,7 @@ async fn with_trail(
     };
     let ids = ids(&request.user)?;
     super::unprivileged::same_ids(warden.context.ground, &ids)?;
+    report::tier(&request, &warden.facts)?;
     let job = Job {
         session: session.clone(),
         request: request.clone(),
@@ -280,7 +281,7 @@ fn launch_record(
             gid: ids.gid,
             dynamic,
         },
-        tier: warden.facts.tier().to_owned(),
+        tier: warden.facts.tier(parked).to_string(),
         enforcement: facets.clone(),
         require: request.require.clone(),
         allow_unenforced: request.allow_unenforced,

@@ -5,7 +5,7 @@ use std::{
     io,
     os::{fd::OwnedFd, unix::fs::PermissionsExt as _},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
 
 use super::{
@@ -72,7 +72,7 @@ pub(super) fn step<T>(name: &'static str, work: impl FnOnce() -> io::Result<T>) 
 }
 
 /// `Ok(None)`: another warden has the directory.
-pub(super) fn start(directory: &Path) -> Result<Option<Started>, Refusal> {
+pub(super) fn start(directory: &Path, hooks: bool) -> Result<Option<Started>, Refusal> {
     let directory = state::prepare(directory)?;
     let Some(lock) = step("warden.lock", || state::try_own(&directory))? else {
         return Ok(None);
@@ -99,7 +99,7 @@ pub(super) fn start(directory: &Path) -> Result<Option<Started>, Refusal> {
     step("warden.cgroup", || Ok(()))?;
     let parent = cgroup(&directory)?;
     // The cgroup goes again when a later step fails.
-    match rest(&directory, parent, reaper, (program, null, lock)) {
+    match rest(&directory, parent, reaper, (program, null, lock), hooks) {
         Ok(started) => Ok(Some(started)),
         Err(refusal) => {
             if let Ok(path) = super::cgroup::parent_path(&directory) {
@@ -115,16 +115,19 @@ fn rest(
     parent: cgroup::Parent,
     reaper: reaper::Starting,
     (program, null, lock): (File, File, File),
+    hooks: bool,
 ) -> Result<Started, Refusal> {
     step("warden.programs", || Ok(()))?;
     let mut programs = load(&parent)?;
-    let reaper = step("warden.links", || reaper.hold(&programs.link_fds()?))?;
     let scaffold = state::scaffold(directory);
     let proofs = proof::privileged(proof::Privileged {
         kernel: Ok((&parent, &mut programs)),
+        hooks: wanted(hooks),
         directory,
         scaffold: &scaffold,
     });
+    // Those of tier T1 among them, where they were proved.
+    let reaper = step("warden.links", || reaper.hold(&programs.link_fds()?))?;
     let listener = step("warden.socket", || listen(&directory.join(state::SOCKET)))?;
     let facts = KernelFacts {
         release: nix::sys::utsname::uname()
@@ -144,6 +147,7 @@ fn rest(
         // Hooks that do not hold are none: then seccomp refuses to make the sockets.
         inet_hooks: facts.proofs.verdict(Facet::Net, Layer::CgroupBpf).holds(),
         unix_hooks: facts.proofs.verdict(Facet::Ipc, Layer::CgroupBpf).holds(),
+        enroller: programs.take_enroller().map(Mutex::new),
     };
     Ok(Started {
         context: Arc::new(context),
@@ -152,6 +156,19 @@ fn rest(
         listener,
         facts,
         lock,
+    })
+}
+
+/// Whether tier T1 is wanted, or what the facts say of it.
+fn wanted(hooks: bool) -> Result<(), proof::Why> {
+    if hooks {
+        return Ok(());
+    }
+    Err(proof::Why {
+        why: "the run that started this warden insisted on tier T2".to_owned(),
+        change: Some(
+            "end its sessions and leave `--tier` out, or use a state directory of its own".to_owned(),
+        ),
     })
 }
 

@@ -64,6 +64,7 @@ pub(super) fn start(directory: &Path, lock: File) -> Result<Started, Refusal> {
         ground,
         inet_hooks: false,
         unix_hooks: false,
+        enroller: None,
     };
     Ok(Started {
         context: Arc::new(context),

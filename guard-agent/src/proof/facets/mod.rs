@@ -54,6 +54,8 @@ pub struct InForce {
     pub protection_incomplete: bool,
     /// How many such names there are that nothing holds.
     pub unprotected: usize,
+    /// Its roots are known to the security hooks.
+    pub hooks: bool,
 }
 
 pub type Facets = BTreeMap<Facet, Enforcement>;
@@ -120,8 +122,8 @@ fn enforcement(proofs: &Proofs, found: &InForce, facet: Facet, layers: &[Layer])
         let verdict = proofs.verdict(facet, *layer);
         let missing = |why| Missing { layer: *layer, why };
         let not_in_force = if let Some(why) = verdict.why() {
-            // Tier T1 is not attacked for what it holds, only for whether it could.
-            if matches!(verdict, Verdict::NotEnforced(_)) && *layer != BpfLsm {
+            let left_out = *layer == BpfLsm && proofs.hooks_left_out;
+            if matches!(verdict, Verdict::NotEnforced(_)) && !left_out {
                 through.push(format!("{layer}: {}", why.why));
             }
             Some(why.why.clone())
@@ -160,6 +162,7 @@ fn absent(found: &InForce, facet: Facet, layer: Layer) -> Option<String> {
             [] => "the sandbox has none".to_owned(),
             missing => missing.join("; "),
         }),
+        Layer::BpfLsm if !found.hooks => Some("the launch insisted on tier T2".to_owned()),
         Layer::Landlock if facet == Facet::Ipc && !found.landlock.scopes => {
             Some("the sandbox has no signal and abstract socket scopes".to_owned())
         }

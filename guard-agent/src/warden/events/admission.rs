@@ -1,7 +1,7 @@
 //! A sandbox's place with the kernel half, from before its release until its last event was read: its slot of
 //! counters, its observation, the desk its events go to.
 
-use std::rc::Rc;
+use std::{os::fd::AsFd as _, rc::Rc};
 
 use super::{desk::Desk, places::Places};
 use crate::{
@@ -53,6 +53,22 @@ impl Admission {
                 return Err(why);
             }
         };
+        let hooked = match (&parked.enrolled, slot) {
+            (Some(_), Some(slot)) => warden
+                .ring
+                .enforce((cgroup, slot), observed, parked.pidfd.as_fd()),
+            (Some(_), None) => Err("the sandbox has no slot".to_owned()),
+            (None, _) => Ok(()),
+        };
+        if let Err(why) = hooked {
+            if let Some(slot) = slot {
+                warden.ring.close_slot(cgroup, slot);
+            }
+            if observed {
+                warden.ring.observe_stop();
+            }
+            return Err(why);
+        }
         let places = places(request, parked);
         let freeze = (request.over_budget == OverBudget::Quarantine).then(|| parked.cgroup.freezer());
         let desk = Desk::new(session, &request.server, freeze, places, parked.pid);

@@ -3,6 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
+    os::fd::BorrowedFd,
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -87,6 +88,20 @@ impl Ring {
         };
         let opened = programs.borrow().open_slot(cgroup, observe);
         opened.map(Some).map_err(|error| chain(&error))
+    }
+
+    /// The security hooks decide for a sandbox and what its init starts, from now on.
+    pub(super) fn enforce(
+        &self,
+        (cgroup, slot): (u64, u32),
+        observe: bool,
+        init: BorrowedFd<'_>,
+    ) -> Result<(), String> {
+        let Some(programs) = &self.programs else {
+            return Err("no eBPF programs are loaded".to_owned());
+        };
+        let enforced = programs.borrow_mut().enforce(cgroup, slot, observe, init);
+        enforced.map_err(|error| chain(&error))
     }
 
     pub(super) fn close_slot(&self, cgroup: u64, slot: u32) {

@@ -3,6 +3,7 @@
 //! Blocking; runs on the launcher thread, which lives as long as the warden does, since a sandbox's init
 //! dies with the thread that made it.
 
+pub mod enrol;
 pub mod protect;
 pub mod report;
 pub mod roots;
@@ -15,15 +16,20 @@ use std::{
     io,
     os::fd::{AsFd as _, OwnedFd},
     path::{Path, PathBuf},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use self::{
+    enrol::Enrolled,
     protect::Protection,
     roots::{Opened, Reserved},
     view::Entry,
 };
-use super::hold::{Parent, Sandbox};
+use super::{
+    hold::{Parent, Sandbox},
+    kernel::Enroller,
+};
 use crate::{
     config::rights::Rights,
     fault,
@@ -36,6 +42,7 @@ use crate::{
         message::{LaunchRequest, User, View},
     },
     octets::Octets,
+    proof::Tier,
     refusal::{Refusal, chain},
     runtime::Grant,
     sys::{
@@ -65,6 +72,8 @@ pub struct Context {
     pub inet_hooks: bool,
     /// Whether the kernel's cgroup hooks see unix sockets.
     pub unix_hooks: bool,
+    /// Tells the security hooks of roots; none below tier T1.
+    pub enroller: Option<Mutex<Enroller>>,
 }
 
 /// A request with what only the warden decides.
@@ -92,6 +101,8 @@ pub struct Parked {
     pub pinned: usize,
     pub protection_incomplete: bool,
     pub grants: usize,
+    /// What the security hooks know of it, at tier T1.
+    pub enrolled: Option<Enrolled>,
 }
 
 /// A launch that stops here is undone: the parked process killed, the cgroup removed.
@@ -130,7 +141,7 @@ fn step<T>(name: &'static str, work: impl FnOnce() -> io::Result<T>) -> Result<T
 }
 
 /// Builds a sandbox up to the point where only the release is missing.
-pub fn park(context: &Context, job: &Job) -> Result<Parked, Refusal> {
+pub fn park(context: &Arc<Context>, job: &Job) -> Result<Parked, Refusal> {
     let request = &job.request;
     // 1. Ceilings before anything can use them up.
     step("launch.cgroup", || Ok(()))?;
@@ -203,6 +214,8 @@ pub fn park(context: &Context, job: &Job) -> Result<Parked, Refusal> {
             .push((Octets::from("TMPDIR"), directory.clone()));
     }
     setup.scratch = scratch;
+    let hooked = context.enroller.is_some() && request.tier != Some(Tier::T2);
+    let rules = hooked.then(|| enrol::Rules::of(&setup, &entries));
     send_setup(&channel, setup, base, trees, &pipes.theirs)
         .map_err(|error| step_failed("launch.setup", error))?;
     let (listener, confinement) = wait_confined(&channel)?;
@@ -219,7 +232,19 @@ pub fn park(context: &Context, job: &Job) -> Result<Parked, Refusal> {
         return Err(step_failed("launch.verify", cause));
     };
     tracing::debug!(session = job.session, "verified from outside");
+    undo.cgroup = Some(cgroup);
+    // 7. The security hooks learn what it may use; they decide for it from its release on.
+    let enrolled = match (rules, &undo.cgroup) {
+        (Some(rules), Some(cgroup)) => Some(step("launch.enrol", || {
+            enrol::enrol(context, cgroup.id(), born.pid, rules)
+        })?),
+        _ => None,
+    };
+    let Some(cgroup) = undo.cgroup.take() else {
+        return Err(step_failed("launch.enrol", "no cgroup"));
+    };
     Ok(Parked {
+        enrolled,
         cgroup,
         pid: born.pid,
         pidfd: born.pidfd,

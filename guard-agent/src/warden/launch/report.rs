@@ -7,7 +7,7 @@ use crate::{
     init::message::Ground,
     link::message::{Facet, LaunchRequest},
     octets::Octets,
-    proof::{InForce, Proofs, facets},
+    proof::{InForce, Proofs, Tier, facets},
     refusal::Refusal,
 };
 
@@ -56,10 +56,12 @@ pub struct KernelFacts {
 }
 
 impl KernelFacts {
-    pub fn tier(&self) -> &'static str {
-        match self.ground {
-            Ground::Machine => "T2",
-            Ground::UserNamespace | Ground::Bare => "T3",
+    /// The tier of one sandbox: tier T1 is the one whose roots the security hooks know.
+    pub fn tier(&self, parked: &Parked) -> Tier {
+        if parked.enrolled.is_some() {
+            Tier::T1
+        } else {
+            self.ground.into()
         }
     }
 
@@ -93,6 +95,7 @@ pub fn facets(parked: &Parked, kernel: &KernelFacts) -> Facets {
         },
         protection_incomplete: parked.protection_incomplete,
         unprotected: parked.pinned,
+        hooks: parked.enrolled.is_some(),
     };
     facets::facets(&kernel.proofs, &found)
 }
@@ -111,6 +114,21 @@ pub fn not_enforced(ground: Ground, facets: &Facets) -> Vec<String> {
             format!("{}: not enforced: {}", facets::name(*facet), why.join("; "))
         })
         .collect()
+}
+
+/// Refuses when the tier that was insisted on is not there.
+pub fn tier(request: &LaunchRequest, kernel: &KernelFacts) -> Result<(), Refusal> {
+    if request.tier != Some(Tier::T1) || kernel.proofs.hooked() {
+        return Ok(());
+    }
+    let why = kernel.proofs.verdict(Facet::Fs, Layer::BpfLsm);
+    let why = why.why();
+    Err(Refusal::not_enforced(
+        format!("cannot launch `{}` at tier T1", request.server),
+        why.map_or_else(String::new, |why| why.why.clone()),
+        why.and_then(|why| why.change.clone())
+            .unwrap_or_else(|| "see `guard-agent check`, or leave `--tier` out".to_owned()),
+    ))
 }
 
 /// Refuses when a required facet does not hold.

@@ -1,0 +1,302 @@
+//! Tier T1's own programs, attacked by a process that nothing else confines: no Landlock, no seccomp, root's rights, on
+//! targets that ordinary permissions allow. What is refused there, they have refused. Beside it: what they have to
+//! allow works, and who is in no sandbox is not touched.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _, Write as _},
+    os::{
+        fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
+        unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    },
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use guard_common::hooks::{self, Hook};
+use nix::unistd::{Pid, pipe2};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    anybody::joined,
+    attacks,
+    attempt::{Answer, Attempt, Finding},
+    child,
+};
+use crate::{
+    audit::Layer,
+    link::message::Facet,
+    refusal::chain,
+    sys::{self, process},
+    warden::{cgroup::Sandbox, kernel::Programs},
+};
+
+pub(super) const FACETS: [Facet; 2] = [Facet::Fs, Facet::Exec];
+
+/// What a hook has to have refused and allowed when all was tried.
+const REFUSED: [&Hook; 8] = [
+    &hooks::FILE_OPEN,
+    &hooks::MMAP_FILE,
+    &hooks::PATH_MKNOD,
+    &hooks::PATH_MKDIR,
+    &hooks::PATH_LINK,
+    &hooks::PATH_RENAME,
+    &hooks::PATH_CHMOD,
+    &hooks::TASK_KILL,
+];
+
+/// The places of the attacks: a directory that is enrolled, and one beside it that is not. Removed when dropped.
+pub(super) struct Places {
+    inside: PathBuf,
+    outside: PathBuf,
+}
+
+impl Places {
+    pub(super) fn in_directory(directory: &Path) -> io::Result<Self> {
+        let place = |name: &str| {
+            let path = directory.join(name);
+            let _ = fs::remove_dir_all(&path);
+            fs::create_dir(&path)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
+            fs::write(
+                path.join("file"),
+                b"planted by guard-agent to be attacked by itself\n",
+            )?;
+            io::Result::Ok(path)
+        };
+        Ok(Self {
+            inside: place("proof.inside")?,
+            outside: place("proof.outside")?,
+        })
+    }
+}
+
+impl Places {
+    fn file(&self) -> PathBuf {
+        self.outside.join("file")
+    }
+}
+
+impl Drop for Places {
+    fn drop(&mut self) {
+        for path in [&self.inside, &self.outside] {
+            let _ = fs::remove_dir_all(path);
+        }
+    }
+}
+
+/// What the attacker found, in the order of [`TRIES`].
+#[derive(Debug, Serialize, Deserialize)]
+struct Found {
+    without: Vec<Answer>,
+    behind: Vec<Answer>,
+    /// The first of what has to work all the same and did not.
+    broken: Option<String>,
+}
+
+type Try = fn(&Places, BorrowedFd<'_>) -> Answer;
+
+/// Everything that is tried, and the facet it is about. Each leaves things as they were, also when it works.
+const TRIES: [(Facet, &str, Try); 10] = [
+    (Facet::Fs, "open a file outside", |places, _| {
+        attacks::read(&places.file())
+    }),
+    (Facet::Fs, "open a file outside for writing", |places, _| {
+        attacks::write(&places.file())
+    }),
+    (Facet::Fs, "make a file outside", |places, _| {
+        let new = places.outside.join("new");
+        undone(File::create_new(&new).map(drop), || fs::remove_file(&new))
+    }),
+    (Facet::Fs, "make a directory outside", |places, _| {
+        let new = places.outside.join("new");
+        undone(fs::create_dir(&new), || fs::remove_dir(&new))
+    }),
+    (Facet::Fs, "link a file into a root", |places, _| {
+        let link = places.inside.join("link");
+        undone(fs::hard_link(places.file(), &link), || fs::remove_file(&link))
+    }),
+    (Facet::Fs, "move a file into a root", |places, _| {
+        let moved = places.inside.join("moved");
+        undone(fs::rename(places.file(), &moved), || {
+            fs::rename(&moved, places.file())
+        })
+    }),
+    (Facet::Fs, "change a mode outside", |places, _| {
+        let mode = fs::Permissions::from_mode(0o600);
+        Answer::of(fs::set_permissions(places.file(), mode))
+    }),
+    (Facet::Fs, "signal a process outside", |_, _| {
+        attacks::signal(Pid::parent())
+    }),
+    (Facet::Exec, "execute a program outside", |_, program| {
+        attacks::execute(program)
+    }),
+    (Facet::Exec, "map a program outside as code", |_, program| {
+        Answer::of(sys::fs::map_code(program))
+    }),
+];
+
+/// Takes back what should not have worked: the second try finds what the first one found.
+fn undone(result: io::Result<()>, undo: impl FnOnce() -> io::Result<()>) -> Answer {
+    Answer::of(result.and_then(|()| undo()))
+}
+
+/// What the hooks allow.
+fn permitted(places: &Places) -> Option<String> {
+    let file = places.inside.join("file");
+    let own = places.inside.join("own");
+    let tried = [
+        ("open a file of a root", Answer::of(File::open(&file))),
+        ("write to a file of a root", attacks::write(&file)),
+        ("make a file in a root", Answer::of(File::create(&own))),
+        ("remove it", Answer::of(fs::remove_file(&own))),
+        ("reopen a pipe", Answer::of(reopen_a_pipe())),
+    ];
+    tried
+        .iter()
+        .find(|(_, answer)| *answer != Answer::WORKED)
+        .map(|(what, answer)| format!("`{what}` is refused, too: {}", answer.said()))
+}
+
+/// No name leads to it: it is not for roots to say.
+fn reopen_a_pipe() -> io::Result<File> {
+    let (read, _write) = pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
+    let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
+    File::options()
+        .read(true)
+        .custom_flags(flags)
+        .open(format!("/proc/self/fd/{}", read.as_raw_fd()))
+}
+
+/// Attacks in a cgroup like a sandbox's, which nobody else is in. The slot is closed by the caller.
+pub(super) fn attack(
+    programs: &mut Programs,
+    (cgroup, slot): (&Sandbox, u32),
+    (places, program): (&Places, BorrowedFd<'_>),
+    until: Instant,
+) -> Result<Vec<Finding>, String> {
+    let failed = |what: &str| {
+        let what = what.to_owned();
+        move |error: io::Error| format!("{what}: {error}")
+    };
+    let pipe = || pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(|error| format!("pipe: {error}"));
+    let ((ready, tell), (wait, go)) = (pipe()?, pipe()?);
+    let before = hits(programs)?;
+    let path = cgroup.path().to_owned();
+    let attacker = child::start(|| {
+        attacker(&path, places, program, (File::from(tell), File::from(wait)))
+            .map_err(|error| error.to_string())
+    })?;
+    wait_for(&ready, until)?;
+    let object = File::open(&places.inside).map_err(failed("open its root"))?;
+    let tell = |error| chain(&error);
+    programs
+        .enrol(cgroup.id(), object.as_fd(), hooks::READ | hooks::WRITE)
+        .map_err(tell)?;
+    let process = process::pidfd_open(attacker.pid()).map_err(failed("pidfd"))?;
+    programs
+        .enforce(cgroup.id(), slot, true, process.as_fd())
+        .map_err(tell)?;
+    let neighbour = File::open(places.outside.join("file"));
+    File::from(go)
+        .write_all(b"g")
+        .map_err(failed("start its attacker"))?;
+    let found = joined(Ok(attacker), until).and_then(|found| found);
+    programs.forget(cgroup.id());
+    let found = found?;
+    neighbour.map_err(failed("who is in no sandbox is refused, too"))?;
+    if let Some(broken) = found.broken {
+        return Err(broken);
+    }
+    not_called(&before, &hits(programs)?)?;
+    Ok(findings(&found))
+}
+
+/// The attacker's whole work.
+fn attacker(
+    cgroup: &Path,
+    places: &Places,
+    program: BorrowedFd<'_>,
+    (mut tell, mut wait): (File, File),
+) -> io::Result<Found> {
+    let answers = || {
+        TRIES
+            .iter()
+            .map(|(_, _, attack)| attack(places, program))
+            .collect()
+    };
+    let without = answers();
+    fs::write(cgroup.join("cgroup.procs"), "0")?;
+    tell.write_all(b"r")?;
+    wait.read_exact(&mut [0])?;
+    Ok(Found {
+        without,
+        behind: answers(),
+        broken: permitted(places),
+    })
+}
+
+fn wait_for(ready: &OwnedFd, until: Instant) -> Result<(), String> {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let left = until.saturating_duration_since(Instant::now());
+    let mut ready = [PollFd::new(ready.as_fd(), PollFlags::POLLIN)];
+    match poll(
+        &mut ready,
+        PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX),
+    ) {
+        Ok(1..) if was_told(&ready) => Ok(()),
+        Ok(_) => Err("its attacker did not get ready".to_owned()),
+        Err(error) => Err(format!("poll: {error}")),
+    }
+}
+
+/// Readable, not only closed.
+fn was_told(ready: &[nix::poll::PollFd<'_>; 1]) -> bool {
+    let [ready] = ready;
+    ready
+        .revents()
+        .is_some_and(|events| events.contains(nix::poll::PollFlags::POLLIN))
+}
+
+fn hits(programs: &Programs) -> Result<Vec<u64>, String> {
+    REFUSED
+        .iter()
+        .map(|hook| programs.hits(hook).map(|hits| hits.denied))
+        .collect::<Result<_, _>>()
+        .map_err(|error| chain(&error))
+}
+
+/// A refusal that none of our programs counts was somebody else's.
+fn not_called(before: &[u64], after: &[u64]) -> Result<(), String> {
+    let silent: Vec<&str> = REFUSED
+        .iter()
+        .zip(before.iter().zip(after))
+        .filter(|(_, (before, after))| before >= after)
+        .map(|(hook, _)| hook.name)
+        .collect();
+    if silent.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("never refused by its own program: {}", silent.join(", ")))
+    }
+}
+
+fn findings(found: &Found) -> Vec<Finding> {
+    let attempts = |facet: Facet| {
+        TRIES
+            .iter()
+            .zip(found.without.iter().zip(&found.behind))
+            .filter(|((of, _, _), _)| *of == facet)
+            .map(|((_, what, _), (without, behind))| {
+                Attempt::new(what, &[libc::EACCES])
+                    .without(*without)
+                    .behind(*behind)
+            })
+            .collect()
+    };
+    FACETS
+        .into_iter()
+        .map(|facet| Finding::attempts(facet, Layer::BpfLsm, attempts(facet)))
+        .collect()
+}
