@@ -52,6 +52,7 @@ impl Ground {
         let mut command = Command::new(programs::agent()?);
         command
             .arg("run")
+            .args(guard_tests::tier::Tier::insisted()?)
             .arg("--state")
             .arg(self.bench.state())
             .arg("--audit")

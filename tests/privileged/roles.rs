@@ -354,6 +354,7 @@ fn request(bench: &Bench, user: User) -> LaunchRequest {
         policy_hash: "sha256:0".into(),
         observe: true,
         over_budget: OverBudget::Count,
+        tier: None,
     }
 }
 

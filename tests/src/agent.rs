@@ -127,7 +127,7 @@ impl AgentBuilder {
     /// When the machine has no such user.
     pub fn at_tier(bench: &Bench) -> Result<Self> {
         let mut new = Self::new(bench);
-        if Tier::current()? == Tier::T2 {
+        if Tier::current()?.is_root() {
             return Ok(new.user(&User::of_tests()?.name));
         }
         new.start = Some(Start::current(bench.path())?);
@@ -225,10 +225,15 @@ impl AgentBuilder {
                 by_words: false,
             },
         };
+        let of_a_user = |word: &OsString| word == "user" || word == "user-namespaces";
+        let by_root = start.identity.is_none() && !start.by_words && !self.around.iter().any(of_a_user);
         let mut words = self.around.clone();
         words.extend(start.words);
         let mut command = Start { words, ..start }.command();
         command.arg("run").args(&self.options);
+        if by_root && !self.options.iter().any(|option| option == "--tier") {
+            command.args(Tier::insisted()?);
+        }
         if with_command && !self.command.is_empty() {
             command.arg("--").args(&self.command);
         }

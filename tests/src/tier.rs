@@ -1,4 +1,4 @@
-//! Which tier the agent under test gets: `GUARD_TEST_TIER` is `T2` (default), `T3`, or `T3-bare`, where ordinary
+//! Which tier the agent under test gets: `GUARD_TEST_TIER` is `T2` (default), `T1`, `T3`, or `T3-bare`, where ordinary
 //! users have no user namespaces.
 
 use std::{
@@ -18,6 +18,8 @@ use crate::{control::User, programs, require::Leg};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
+    /// Started by root, with the security hooks.
+    T1,
     /// Started by root.
     T2,
     /// Started by an ordinary user.
@@ -31,6 +33,7 @@ impl Tier {
     /// When the variable names no tier.
     pub fn current() -> Result<Self> {
         match std::env::var("GUARD_TEST_TIER").as_deref() {
+            Ok("T1") => Ok(Self::T1),
             Err(_) | Ok("T2") => Ok(Self::T2),
             Ok("T3") => Ok(Self::T3),
             Ok("T3-bare") => Ok(Self::T3Bare),
@@ -40,14 +43,27 @@ impl Tier {
 
     #[must_use]
     pub fn is_root(self) -> bool {
-        self == Self::T2
+        matches!(self, Self::T1 | Self::T2)
+    }
+
+    /// What `run` and `check` are to insist on. A virtual machine has the security hooks, and a leg that is not about
+    /// them does without: they take seconds to come and to go there.
+    ///
+    /// # Errors
+    /// When the variable names no tier, or the leg is unknown.
+    pub fn insisted() -> Result<&'static [&'static str]> {
+        Ok(match Self::current()? {
+            Self::T1 => &["--tier", "T1"],
+            Self::T2 if machine_is_ours()? => &["--tier", "T2"],
+            _ => &[],
+        })
     }
 
     /// The views a server can have.
     #[must_use]
     pub fn views(self) -> &'static [&'static str] {
         match self {
-            Self::T2 | Self::T3 => &["private", "host"],
+            Self::T1 | Self::T2 | Self::T3 => &["private", "host"],
             Self::T3Bare => &["host"],
         }
     }
@@ -81,7 +97,7 @@ impl Start {
     /// When the directory cannot be given away, or a program is not built.
     pub fn current(directory: &Path) -> Result<Self> {
         match Tier::current()? {
-            Tier::T2 => Ok(Self {
+            Tier::T1 | Tier::T2 => Ok(Self {
                 words: vec![programs::agent()?.into()],
                 identity: None,
                 by_words: false,

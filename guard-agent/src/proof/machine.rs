@@ -92,11 +92,12 @@ impl Drop for Held {
     }
 }
 
-/// Proves what this process could enforce. `refused`: why `run` would not even begin.
+/// Proves what this process could enforce. `refused`: why `run` would not even begin. `hooks`: whether tier T1 is
+/// wanted.
 ///
 /// # Errors
 /// When there is no place for the proof.
-pub fn examine(refused: Option<Refusal>) -> Result<Machine, Refusal> {
+pub fn examine(refused: Option<Refusal>, hooks: bool) -> Result<Machine, Refusal> {
     let failed = |error: io::Error| {
         Refusal::internal(
             "cannot check this machine",
@@ -110,7 +111,7 @@ pub fn examine(refused: Option<Refusal>) -> Result<Machine, Refusal> {
     let place = scratch.0.canonicalize().map_err(failed)?;
     let (proofs, refused) = match refused {
         Some(refusal) => (nothing(root, &refusal), Some(refusal)),
-        None if root => as_root(&place)?,
+        None if root => as_root(&place, hooks)?,
         None => (anybody(&place).map_err(failed)?, None),
     };
     drop(scratch);
@@ -153,13 +154,13 @@ fn why(refusal: &Refusal) -> Why {
 }
 
 /// As a warden starts, without becoming one.
-fn as_root(place: &Path) -> Result<(Proofs, Option<Refusal>), Refusal> {
+fn as_root(place: &Path, hooks: bool) -> Result<(Proofs, Option<Refusal>), Refusal> {
     let directory = state::prepare(&place.join("state"))?;
     let scaffold = state::scaffold(&directory);
     let prove = |kernel| {
         privileged(Privileged {
             kernel,
-            hooks: Ok(()),
+            hooks: start::wanted(hooks),
             directory: &directory,
             scaffold: &scaffold,
         })

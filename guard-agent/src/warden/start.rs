@@ -160,14 +160,14 @@ fn rest(
 }
 
 /// Whether tier T1 is wanted, or what the facts say of it.
-fn wanted(hooks: bool) -> Result<(), proof::Why> {
+pub(crate) fn wanted(hooks: bool) -> Result<(), proof::Why> {
     if hooks {
         return Ok(());
     }
     Err(proof::Why {
-        why: "the run that started this warden insisted on tier T2".to_owned(),
+        why: "`--tier T2` leaves the security hooks out".to_owned(),
         change: Some(
-            "end its sessions and leave `--tier` out, or use a state directory of its own".to_owned(),
+            "leave `--tier` out; a warden that runs without them ends some seconds after its last session".to_owned(),
         ),
     })
 }

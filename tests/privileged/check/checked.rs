@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use guard_tests::{
     agent::{AgentBuilder, Bench, Finished},
     programs,
+    tier::Tier,
 };
 use serde_json::Value;
 
@@ -70,6 +71,9 @@ impl Place {
         words.push(self.agent.clone().into());
         let mut command = Command::new(words.remove(0));
         command.args(words).args(args).env_remove("GUARD_AGENT_FAULT");
+        if args.first() == Some(&"check") && !for_a_user(around) {
+            command.args(Tier::insisted().unwrap_or_default());
+        }
         command
     }
 

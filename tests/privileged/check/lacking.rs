@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use super::{
     Test,
     checked::{AS_USER, Around, Checked, Place, agree},
-    machine::loads_lsm,
+    machine::{LEFT_OUT, loads_lsm},
 };
 
 pub(crate) fn tests() -> Vec<(&'static str, Test)> {
@@ -157,7 +157,7 @@ fn listed_and_refused() -> Result<()> {
         .is_some_and(|list| list.iter().any(|name| name == "bpf"));
     ensure!(listed, "{kernel}");
     let (verdict, why) = match loads_lsm() {
-        Some(true) => ("not-enforced", "tier T1 is not part of this build"),
+        Some(true) => ("not-enforced", LEFT_OUT),
         Some(false) => (
             "not-available",
             "the kernel's lsm list names bpf, but loading is refused: EPERM",

@@ -26,7 +26,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 fn tier() -> Result<Tier> {
     let tier = match Tier::current()? {
-        Tier::T2 => Tier::T3,
+        Tier::T1 | Tier::T2 => Tier::T3,
         tier => tier,
     };
     if tier == Tier::T3Bare {

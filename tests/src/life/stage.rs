@@ -21,7 +21,7 @@ use crate::{
     guards::Scratch,
     programs,
     records::{self, Record},
-    tier::Start,
+    tier::{Start, Tier},
 };
 
 /// Where one test's sessions live.
@@ -108,6 +108,7 @@ impl Stage {
         let mut command = self.start.command();
         command
             .arg("run")
+            .args(Tier::insisted().unwrap_or_default())
             .args(["--name", "puppet"])
             .arg("--state")
             .arg(self.state())

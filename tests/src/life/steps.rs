@@ -179,7 +179,7 @@ pub fn warden(tier: Tier) -> Vec<&'static str> {
 #[must_use]
 pub fn launch(tier: Tier) -> Vec<&'static str> {
     match tier {
-        Tier::T2 => LAUNCH.to_vec(),
+        Tier::T1 | Tier::T2 => LAUNCH.to_vec(),
         Tier::T3 => [LAUNCH, USER_NAMESPACE].concat(),
         Tier::T3Bare => without(LAUNCH, NAMESPACES),
     }

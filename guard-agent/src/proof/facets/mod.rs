@@ -162,7 +162,7 @@ fn absent(found: &InForce, facet: Facet, layer: Layer) -> Option<String> {
             [] => "the sandbox has none".to_owned(),
             missing => missing.join("; "),
         }),
-        Layer::BpfLsm if !found.hooks => Some("the launch insisted on tier T2".to_owned()),
+        Layer::BpfLsm if !found.hooks => Some("`--tier T2` leaves the security hooks out".to_owned()),
         Layer::Landlock if facet == Facet::Ipc && !found.landlock.scopes => {
             Some("the sandbox has no signal and abstract socket scopes".to_owned())
         }

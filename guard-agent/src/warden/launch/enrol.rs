@@ -48,6 +48,8 @@ struct Rule {
     rights: u32,
     /// Whether symbolic links are followed, as Landlock's rule for it did.
     follow: bool,
+    /// Whether there may be nothing: a small file that this view has not, a mount that another one hides.
+    optional: bool,
 }
 
 /// The rules of a view.
@@ -89,6 +91,7 @@ impl Rules {
         }
         rules.extend(setup.files.iter().map(|(path, _)| Rule {
             follow: true,
+            optional: true,
             ..rule(path.as_path(), READ)
         }));
         Self(rules)
@@ -105,7 +108,10 @@ impl Rules {
                     .iter()
                     .filter(|rule| mount.starts_with(&rule.path))
                     .max_by_key(|rule| depth(&rule.path))?;
-                Some(rule(mount, around.rights))
+                Some(Rule {
+                    optional: true,
+                    ..rule(mount, around.rights)
+                })
             })
             .collect();
         self.0.extend(below);
@@ -119,6 +125,7 @@ fn rule(path: &Path, rights: u32) -> Rule {
         path: path.to_path_buf(),
         rights,
         follow: false,
+        optional: false,
     }
 }
 
@@ -158,8 +165,7 @@ pub(super) fn enrol(context: &Arc<Context>, sandbox: u64, init: i32, rules: Rule
     for rule in rules.with_mounts(&mounts(init)?) {
         let at = |error: io::Error| io::Error::other(format!("`{}`: {error}", rule.path.display()));
         let object = match open_in(&root, &rule) {
-            // One of the small files that this view has not.
-            Err(error) if rule.follow && error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) if rule.optional && leads_nowhere(&error) => continue,
             other => other.map_err(at)?,
         };
         lock(enroller)
@@ -168,6 +174,13 @@ pub(super) fn enrol(context: &Arc<Context>, sandbox: u64, init: i32, rules: Rule
         enrolled.objects.push(object);
     }
     Ok(enrolled)
+}
+
+fn leads_nowhere(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP)
+    )
 }
 
 fn open_in(root: &OwnedFd, rule: &Rule) -> io::Result<OwnedFd> {
