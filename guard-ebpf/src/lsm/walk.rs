@@ -12,7 +12,7 @@ use crate::maps::{
 };
 
 /// Levels that are looked at; what lies deeper is refused.
-const LEVELS: u32 = 64;
+const LEVELS: u32 = 256;
 /// `SB_NOUSER`: pipes, sockets, anonymous and memory files, which no name leads to.
 const NO_USER: u64 = 1 << 31;
 
