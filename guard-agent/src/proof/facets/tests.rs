@@ -22,6 +22,7 @@ fn whole() -> InForce {
             missing: Vec::new(),
             scopes: true,
         },
+        hooks: true,
         ..InForce::default()
     }
 }
@@ -55,7 +56,7 @@ fn a_facet_holds_by_all_the_layers_it_stands_on_and_by_no_other() {
                     assert!(!found[facet].layers.contains(layer));
                     assert!(found[facet].missing.iter().any(|missing| missing.layer == *layer));
                     let through = found[facet].self_test.as_deref() != Some(PASSED);
-                    let failed = matches!(verdict, Verdict::NotEnforced(_)) && *layer != BpfLsm;
+                    let failed = matches!(verdict, Verdict::NotEnforced(_));
                     assert_eq!(
                         through,
                         failed || found[facet].layers.is_empty(),
@@ -80,6 +81,29 @@ fn what_was_proved_and_is_not_in_the_sandbox_is_not_in_force() {
         assert!(!found[&Facet::Ipc].layers.contains(&LANDLOCK));
         assert_eq!(holds(ground, Facet::Ipc, &found), ground != Ground::Bare);
     }
+}
+
+#[test]
+fn hooks_that_were_left_out_are_missing_and_no_failed_test() {
+    let mut proofs = good(Ground::Machine);
+    let left_out = Verdict::not_enforced("left out");
+    proofs.verdicts.insert((Facet::Fs, BpfLsm), left_out);
+    assert!(!proofs.hooked());
+    for (on_purpose, said) in [(true, PASSED), (false, "bpf-lsm: left out")] {
+        proofs.hooks_left_out = on_purpose;
+        let found = facets(&proofs, &whole());
+        assert_eq!(found[&Facet::Fs].self_test.as_deref(), Some(said));
+        assert!(!found[&Facet::Fs].layers.contains(&BpfLsm));
+        assert!(holds(Ground::Machine, Facet::Fs, &found));
+    }
+    // In force on the machine, and not in this sandbox.
+    let without = InForce {
+        hooks: false,
+        ..whole()
+    };
+    let found = facets(&good(Ground::Machine), &without);
+    assert!(!found[&Facet::Fs].layers.contains(&BpfLsm));
+    assert!(good(Ground::Machine).hooked());
 }
 
 #[test]

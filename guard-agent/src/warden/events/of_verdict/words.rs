@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use guard_common::hooks::{self, EXECUTE, Hook, READ, WRITE};
+use guard_common::hooks::{self, EXECUTE, Hook, MAP, READ, WRITE};
 
 use crate::{audit::Field, confine::seccomp};
 
@@ -80,7 +80,8 @@ pub(super) fn operation(hook: &Hook, needs: u32) -> &'static str {
 
 /// `r`, `w`, `x`, or all of these that are there.
 pub(super) fn rights(bits: u32) -> Option<String> {
-    let all = [(READ, 'r'), (WRITE, 'w'), (EXECUTE, 'x')];
+    // Mapping as code comes with `x`, and with the libraries of a runtime.
+    let all = [(READ, 'r'), (WRITE, 'w'), (EXECUTE | MAP, 'x')];
     let text: String = all
         .into_iter()
         .filter_map(|(bit, letter)| (bits & bit != 0).then_some(letter))
@@ -149,7 +150,7 @@ mod tests {
     fn opening_to_execute_is_called_so() {
         assert_eq!(operation(&hooks::FILE_OPEN, READ | WRITE), "open");
         assert_eq!(operation(&hooks::FILE_OPEN, READ | EXECUTE), "exec");
-        assert_eq!(operation(&hooks::MMAP_FILE, EXECUTE), "mmap");
+        assert_eq!(operation(&hooks::MMAP_FILE, MAP), "mmap");
     }
 
     #[test]
