@@ -171,7 +171,7 @@ mod tests {
             ]
         );
         // What no right has a letter for.
-        assert_eq!(rights(8), None);
+        assert_eq!(rights(16), None);
     }
 
     #[test]
