@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn print(list: &str, to: Option<OsString>) -> Result<(), Box<dyn Error>> {
     match to {
         Some(file) => {
-            fs::write(&file, list).map_err(|e| format!("cannot write `{}`: {e}", file.display()))?
+            fs::write(&file, list).map_err(|e| format!("cannot write `{}`: {e}", file.display()))?;
         }
         None => println!("{list}"),
     }
