@@ -19,6 +19,7 @@ use guard_agent::{
 use nix::{
     fcntl::{OFlag, open},
     sys::stat::Mode,
+    time::{ClockId, clock_gettime},
 };
 
 fn main() -> Result<()> {
@@ -50,6 +51,17 @@ fn answer(line: &str) -> Result<String> {
             drop(open(*path, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())?);
             Ok(())
         }),
+        // What this thread took of the processor: whatever else the machine does is left out.
+        ["open-own", path, count] => {
+            let before = own()?;
+            let count: u32 = count.parse()?;
+            each(count, || {
+                drop(open(*path, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())?);
+                Ok(())
+            })?;
+            let took = own()?.saturating_sub(before);
+            Ok(format!("{}", took.as_nanos() as f64 / f64::from(count)))
+        }
         ["getppid", count] => each(count.parse()?, || {
             std::hint::black_box(nix::unistd::getppid());
             Ok(())
@@ -81,6 +93,10 @@ fn unbound() -> std::io::Result<UdpSocket> {
         None,
     )?;
     Ok(socket.into())
+}
+
+fn own() -> Result<Duration> {
+    Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }
 
 /// Nanoseconds each.

@@ -76,12 +76,14 @@ impl Arena {
     pub fn subject(&self, place: &str) -> Subject {
         fs::create_dir_all(self.parent.join(place)).unwrap();
         let subject = Subject::start();
-        fs::write(
-            self.parent.join(place).join("cgroup.procs"),
-            subject.pid().to_string(),
-        )
-        .unwrap();
+        self.put(place, subject.pid());
         subject
+    }
+
+    /// Moves a process there.
+    pub fn put(&self, place: &str, pid: u32) {
+        let list = self.parent.join(place).join("cgroup.procs");
+        fs::write(list, pid.to_string()).unwrap();
     }
 
     /// Sandbox, slot and a process that is observed in it.

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 
-use crate::{apt, cargo, containment, ebpf, licences, mutants, tidy};
+use crate::{apt, cargo, containment, ebpf, licences, mutants, tidy, verify};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -29,6 +29,8 @@ enum Stage {
     Clippy,
     /// The committed eBPF object is what its sources give
     Ebpf,
+    /// Every claimed kernel takes its programs, and with about as much work as before
+    Verify,
     /// The page of attempts names the probes that exist, and what is said to cover a case exists
     Containment,
     /// A few lines that protect, taken away, each turn their test red
@@ -89,6 +91,7 @@ impl Stage {
             Self::Licences => "licences",
             Self::Clippy => "clippy",
             Self::Ebpf => "ebpf",
+            Self::Verify => "verify",
             Self::Containment => "containment",
             Self::MutantsSample => "mutants-sample",
             Self::Clean => "clean",
@@ -115,6 +118,7 @@ impl Stage {
                 Ok(())
             }
             Self::Ebpf => ebpf::check_committed(),
+            Self::Verify => verify::check_committed(),
             Self::Containment => containment::check_committed(),
             Self::MutantsSample => mutants::sample(),
             Self::Clean => clean(before),

@@ -19,6 +19,7 @@ mod page;
 mod setup;
 mod test;
 mod tidy;
+mod verify;
 mod vm;
 
 use std::{
@@ -57,6 +58,8 @@ enum Task {
     Test(test::Args),
     /// Conventions the compiler does not check
     Tidy,
+    /// Load every program on each claimed kernel, and compare what its verifier walked with the baseline
+    Verify(verify::Args),
     /// Run a test case in a virtual machine with a stock Debian kernel
     Vm(Box<vm::Args>),
 }
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Task::Ebpf(args) => ebpf::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Mutants(args) => mutants::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Test(args) => test::run(&args),
+        Task::Verify(args) => verify::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Vm(args) => vm::main(&args),
     };
     match result {

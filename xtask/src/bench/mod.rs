@@ -2,6 +2,7 @@
 //!
 //! A figure never passes or fails: machines differ. Ratios of neighbours in one run are what to look at.
 
+mod counted;
 mod flood;
 mod host;
 mod launch;
@@ -35,7 +36,20 @@ enum What {
     /// From the start of a command to its answer to `initialize`: bare, bubblewrap, the agent; memory of sessions
     Launch(Options),
     /// Opening files inside and outside of a sandbox, and a flood of refused attempts
-    Open(Options),
+    Open(Open),
+}
+
+#[derive(clap::Args)]
+struct Open {
+    #[command(flatten)]
+    options: Options,
+    /// Instructions instead of time, in a virtual machine: with the security hooks of tier T1, which not every
+    /// machine takes
+    #[arg(long)]
+    vm: bool,
+    /// Series of the machine's kernel; may be given more than once
+    #[arg(long, default_value = "6.1,6.12", value_delimiter = ',', requires = "vm")]
+    kernel: Vec<String>,
 }
 
 #[derive(clap::Args)]
@@ -52,23 +66,26 @@ struct Options {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    setup::root("cargo xtask bench")?;
     let (name, options) = match &args.what {
         What::Launch(options) => ("launch", options),
-        What::Open(options) => ("open", options),
+        What::Open(open) if open.vm => ("open-vm", &open.options),
+        What::Open(open) => ("open", &open.options),
     };
     ensure!(options.rounds >= 3, "quartiles need at least three rounds");
-    let place = Place::new()?;
     let mut table = Table::new(name);
-    match args.what {
-        What::Launch(_) => {
-            launch::measure(&place, options.rounds, &mut table)?;
-            memory::measure(&place, &mut table)?;
-        }
+    match &args.what {
+        // The machine brings its own root.
+        What::Open(open) if open.vm => counted::measure(&open.kernel, options.rounds, &mut table)?,
         What::Open(_) => {
+            let place = Place::new()?;
             open::measure(&place, options.rounds, &mut table)?;
             host::measure(&place, options.rounds, &mut table)?;
             flood::measure(&place, &mut table)?;
+        }
+        What::Launch(_) => {
+            let place = Place::new()?;
+            launch::measure(&place, options.rounds, &mut table)?;
+            memory::measure(&place, &mut table)?;
         }
     }
     println!("{}", table.text());
@@ -92,6 +109,7 @@ struct Place {
 
 impl Place {
     fn new() -> Result<Self> {
+        setup::root("cargo xtask bench")?;
         println!("[bench] building release programs");
         let built = build()?;
         let dir = tempfile::Builder::new()

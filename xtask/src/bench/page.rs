@@ -12,7 +12,10 @@ const PAGE: &str = "docs/benchmarks.md";
 pub(super) fn put(root: &Path, table: &Table) -> Result<()> {
     let path = root.join(PAGE);
     let old = fs::read_to_string(&path).with_context(|| format!("read `{PAGE}`"))?;
-    let text = format!("{}\n\n{}", about(root)?, table.text());
+    let guest = table.guest.as_deref().map_or_else(String::new, |version| {
+        format!(" In a virtual machine: {version}.")
+    });
+    let text = format!("{}{guest}\n\n{}", about(root)?, table.text());
     let new = page::between(&old, table.name, &text).with_context(|| format!("change `{PAGE}`"))?;
     fs::write(&path, new).with_context(|| format!("write `{PAGE}`"))?;
     println!("[bench] `{PAGE}` has the new table");

@@ -11,6 +11,25 @@ impl Samples {
         self.0.push(value);
     }
 
+    pub(super) fn of(values: Vec<f64>) -> Self {
+        Self(values)
+    }
+
+    /// What is left, round by round, without another's.
+    pub(super) fn less(&self, other: &Self) -> Self {
+        Self(
+            self.0
+                .iter()
+                .zip(&other.0)
+                .map(|(own, other)| own - other)
+                .collect(),
+        )
+    }
+
+    pub(super) fn over(&self, divisor: f64) -> Self {
+        Self(self.0.iter().map(|value| value / divisor).collect())
+    }
+
     /// The value below which the given share of the samples lies, between the two nearest.
     fn quantile(&self, share: f64) -> f64 {
         let mut sorted = self.0.clone();
@@ -46,6 +65,8 @@ pub(super) struct Row {
 pub(super) struct Table {
     pub(super) name: &'static str,
     pub(super) rows: Vec<Row>,
+    /// The kernel of the virtual machine it was measured in.
+    pub(super) guest: Option<String>,
 }
 
 impl Table {
@@ -53,6 +74,7 @@ impl Table {
         Self {
             name,
             rows: Vec::new(),
+            guest: None,
         }
     }
 

@@ -97,6 +97,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
                 cpus: args.cpus,
                 out: out.as_deref(),
                 stream: true,
+                counted: false,
             };
             let outcome = run(&vm)?;
             let code = judge(&outcome, case);

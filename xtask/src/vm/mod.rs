@@ -21,8 +21,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
-pub(crate) use cases::Case;
+pub(crate) use cases::{Case, binary_case};
 pub(crate) use cli::{Args, main};
+pub(crate) use payload::{build, stripped};
 use qemu::Machine;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -43,6 +44,8 @@ pub(crate) struct Vm<'a> {
     pub(crate) out: Option<&'a Path>,
     /// Whether the case's output is shown as it comes.
     pub(crate) stream: bool,
+    /// The guest's clock counts instructions: a nanosecond each. One processor only.
+    pub(crate) counted: bool,
 }
 
 /// How a machine ended.
@@ -122,6 +125,7 @@ pub(crate) fn run(vm: &Vm<'_>) -> Result<Outcome> {
         cpus: vm.cpus,
         limit: timeout + BOOT_LIMIT,
         stream: vm.stream,
+        counted: vm.counted,
     };
     eprintln!(
         "{name} booting `{}`, initramfs {} MB, memory {} MB",

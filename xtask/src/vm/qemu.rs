@@ -27,6 +27,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) limit: Duration,
     /// Whether console lines of the case go to our output as they come.
     pub(crate) stream: bool,
+    /// The guest's clock advances a nanosecond an instruction, and skips what it would wait.
+    pub(crate) counted: bool,
 }
 
 pub(crate) struct Ran {
@@ -70,6 +72,9 @@ fn command(machine: &Machine<'_>) -> Command {
         "-m",
         &machine.memory_mb.to_string(),
     ]);
+    if machine.counted {
+        command.args(["-icount", "shift=0,sleep=off"]);
+    }
     command
         .arg("-kernel")
         .arg(machine.kernel)
