@@ -5,7 +5,10 @@ use std::{fs, os::unix::fs::MetadataExt as _};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use guard_tests::acting::{Stage, VIEWS, act};
+use guard_tests::{
+    acting::{Stage, VIEWS, act},
+    tier::Tier,
+};
 
 /// errno, layer, reason.
 type Refused = (&'static str, &'static str, &'static str);
@@ -185,7 +188,12 @@ fn inside(stage: &Stage) -> Vec<Kind> {
             act("map", at("rw/program")),
             "mmap",
             &at("rw/program"),
-            Some(("EPERM", "view", "no-exec")),
+            // The hook is asked before the mount is.
+            if matches!(Tier::current(), Ok(Tier::T1)) {
+                Some(("EACCES", "bpf-lsm", "right-missing"))
+            } else {
+                Some(("EPERM", "view", "no-exec"))
+            },
         ),
     ]
 }

@@ -1,0 +1,160 @@
+//! Tier T1 as an operator meets it: what `check` says, what a launch record says, what a refusal by a hook leaves; and
+//! on a machine that has not got it, why.
+
+use std::{fs, os::unix::fs::MetadataExt as _, process::Command, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use guard_tests::{
+    acting::{Stage, Told, act},
+    programs,
+    tier::machine_is_ours,
+};
+use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The lines of `guard-agent check --json`.
+fn check(flags: &[&str]) -> Result<Vec<Value>> {
+    let output = Command::new(programs::agent()?)
+        .args(["check", "--json"])
+        .args(flags)
+        .output()?;
+    String::from_utf8(output.stdout)?
+        .lines()
+        .map(|line| serde_json::from_str(line).with_context(|| format!("not JSON: {line}")))
+        .collect()
+}
+
+fn hooks_row<'a>(lines: &'a [Value], facet: &str) -> Result<&'a Value> {
+    lines
+        .iter()
+        .find(|line| line["type"] == "layer" && line["layer"] == "bpf-lsm" && line["facet"] == facet)
+        .with_context(|| format!("no row of bpf-lsm for {facet}"))
+}
+
+fn tier(lines: &[Value]) -> Result<&Value> {
+    let run = lines.iter().find(|line| line["type"] == "run");
+    Ok(&run.context("no line of `run`")?["tier"])
+}
+
+fn layers(told: &Told, facet: &str) -> Vec<String> {
+    let layers = told.launch.body["enforcement"][facet]["layers"].as_array();
+    let layers = layers.map(Vec::as_slice).unwrap_or_default();
+    layers
+        .iter()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
+}
+
+fn map(stage: &mut Stage) -> Result<String> {
+    let program = stage.at("rw/program");
+    stage.act(&act("map", program))
+}
+
+#[test]
+fn check_proves_it_or_says_why_not_and_a_launch_agrees() -> Result<()> {
+    let lines = check(&[])?;
+    let mut stage = Stage::new("private")?;
+    let agent = stage.agent().option("--tier", "T1");
+    for facet in ["fs", "exec"] {
+        let row = hooks_row(&lines, facet)?;
+        if machine_is_ours()? {
+            ensure!(row["verdict"] == "enforced", "{row}");
+            continue;
+        }
+        ensure!(row["verdict"] == "not-available", "{row}");
+        let finished = agent.run("", PATIENCE)?;
+        ensure!(finished.status.code() == Some(3), "{finished:?}");
+        let told: Vec<&str> = finished.stderr.lines().collect();
+        let why = format!("  why: {}", row["why"].as_str().unwrap_or_default());
+        let fix = format!("  fix: {}", row["change"].as_str().unwrap_or_default());
+        let what = "error: cannot launch `guard-probe` at tier T1";
+        ensure!(told == [what, &why, &fix], "{told:?} is not {row}");
+        ensure!(tier(&lines)? == "T2");
+    }
+    if machine_is_ours()? {
+        ensure!(tier(&lines)? == "T1");
+        stage.start(&agent)?;
+        let told = stage.told()?;
+        ensure!(told.launch.body["tier"] == "T1", "{:?}", told.launch.body);
+    }
+    Ok(())
+}
+
+#[test]
+fn what_a_hook_refuses_is_on_record_as_the_object_it_is() -> Result<()> {
+    if !machine_is_ours()? {
+        // The other test has seen that there is none.
+        return Ok(());
+    }
+    for view in ["private", "host"] {
+        let mut stage = Stage::started(view)?;
+        let program = stage.at("rw/program");
+        let object = fs::metadata(&program)?;
+        // Mapped as code from a root without `x`. Landlock has no word for it; the mount's refusal comes later.
+        ensure!(map(&mut stage)? == "EACCES");
+        ensure!(stage.act(&act("open", stage.at("rw/file")))? == "ok");
+        let told = stage.told()?;
+        ensure!(told.launch.body["tier"] == "T1", "{:?}", told.launch.body);
+        for facet in ["fs", "exec"] {
+            ensure!(layers(&told, facet).contains(&"bpf-lsm".to_owned()), "{facet}");
+        }
+        let records: Vec<&Value> = told
+            .kernel
+            .iter()
+            .filter(|record| record["layer"] == "bpf-lsm")
+            .collect();
+        let [record] = records.as_slice() else {
+            anyhow::bail!("{view}: {records:?}");
+        };
+        for (field, wanted) in [
+            ("op", Value::from("mmap")),
+            ("decision", "deny".into()),
+            ("reason", "right-missing".into()),
+            ("path", stage.text("rw/program").into()),
+            ("path_source", "kernel".into()),
+            ("dev", object.dev().into()),
+            ("ino", object.ino().into()),
+            ("errno", "EACCES".into()),
+        ] {
+            ensure!(
+                record[field] == wanted,
+                "{view}: {field} is {}, not {wanted}",
+                record[field]
+            );
+        }
+        ensure!(record["detail"]["hook"] == "mmap_file", "{record}");
+        // Told by the hook, not by the end of its call as well.
+        ensure!(told.about("mmap", &stage.text("rw/program")).len() == 1, "{view}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_launch_that_insists_on_tier_two_is_beside_one_that_does_not() -> Result<()> {
+    if !machine_is_ours()? {
+        return Ok(());
+    }
+    let mut stage = Stage::started("private")?;
+    ensure!(map(&mut stage)? == "EACCES");
+    let told = stage.told()?;
+    ensure!(told.launch.body["tier"] == "T1", "{:?}", told.launch.body);
+    let agent = stage.agent().option("--tier", "T2");
+    stage.start(&agent)?;
+    // The mount refuses instead.
+    ensure!(map(&mut stage)? == "EPERM");
+    let told = stage.told()?;
+    ensure!(told.launch.body["tier"] == "T2", "{:?}", told.launch.body);
+    ensure!(!layers(&told, "fs").contains(&"bpf-lsm".to_owned()));
+    ensure!(told.kernel.iter().all(|record| record["layer"] != "bpf-lsm"));
+    let missing = told.launch.body["enforcement"]["fs"]["missing"].to_string();
+    ensure!(
+        missing.contains("`--tier T2` leaves the security hooks out"),
+        "{missing}"
+    );
+    let lines = check(&["--tier", "T2"])?;
+    ensure!(tier(&lines)? == "T2");
+    ensure!(hooks_row(&lines, "fs")?["verdict"] == "not-enforced");
+    Ok(())
+}
