@@ -208,20 +208,20 @@ fn a_rehashed_record_is_found_by_the_next_one() {
 
 /// A segment made anew with right hashes, with another second record if there is one. `follow`: its checkpoints speak
 /// of the new records, which their signatures do not; else they stay as they were signed.
-fn rehashed(clean: &[u8], second: Option<Body>, follow: bool) -> String {
+fn rehashed(clean: &[u8], second: Option<&Body>, follow: bool) -> String {
     let text = std::str::from_utf8(clean).unwrap();
     let mut prev: Option<Digest> = None;
     let mut forged = String::new();
     for line in text.lines() {
         let mut record: Record = serde_json::from_str(line).unwrap();
-        if let Some(body) = second.clone().filter(|_| record.seq == 2) {
-            record.body = body;
+        if let Some(body) = second.filter(|_| record.seq == 2) {
+            record.body = body.clone();
         }
         record.prev = prev.unwrap_or(record.prev);
-        if let Body::Checkpoint(signed) = &mut record.body {
-            if follow {
-                signed.checkpoint.root = record.prev;
-            }
+        if let Body::Checkpoint(signed) = &mut record.body
+            && follow
+        {
+            signed.checkpoint.root = record.prev;
         }
         let Record {
             v,
@@ -253,7 +253,7 @@ fn a_rehashed_chain_fails_at_the_first_signature() {
     let chain = chain();
     let (path, clean) = &chain.clean[0];
     for (follow, reason) in [(true, Reason::BadSignature), (false, Reason::WrongCheckpoint)] {
-        fs::write(path, rehashed(clean, Some(allow(666)), follow)).unwrap();
+        fs::write(path, rehashed(clean, Some(&allow(666)), follow)).unwrap();
         let bad = chain.first_bad();
         assert_eq!((bad.line, bad.reason), (6, reason), "{bad}");
     }
