@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 use guard_tests::{
     life::{
+        left::Role,
         stage::{Done, Stage},
         steps, trail,
     },
@@ -82,6 +83,10 @@ fn main() -> ExitCode {
             .into_iter()
             .map(|step| Trial::test(format!("end::{step}"), move || told(unwritten(step)))),
     );
+    trials.extend(
+        ["init.landlock", "launch.verify"]
+            .map(|step| Trial::test(format!("undone::{step}"), move || told(undone(step)))),
+    );
     trials.push(Trial::test("end::warden.leave", || told(leaves())));
     trials.push(Trial::test("without_a_fault", || told(control())));
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -147,6 +152,35 @@ fn refused(step: &str, expected: Expected) -> Result<()> {
         }
         stage.nothing_left()?;
         ended_well(stage)
+    })
+}
+
+/// The sandbox is gone when the refusal is told: nobody waits for the warden to leave and clear up.
+fn undone(step: &str) -> Result<()> {
+    on_stage("undone", |stage| {
+        let mut command = stage.puppet(["say=ran"]);
+        command
+            .env("GUARD_AGENT_FAULT", format!("{step}=fail"))
+            .env("GUARD_AGENT_IDLE_MS", "3000");
+        let done = stage.finish(&mut command, b"")?;
+        ensure!(
+            done.code() == Some(4),
+            "ended with {} instead of 4:\n{}",
+            done.status,
+            done.stderr
+        );
+        let left = stage.left();
+        ensure!(
+            left.pids(Role::Warden).len() == 1,
+            "the warden is gone, too: {:?}",
+            left.lines()
+        );
+        ensure!(
+            left.pids(Role::Init).is_empty() && left.sandboxes() == 0,
+            "of the sandbox is left: {:?}",
+            left.lines()
+        );
+        stage.wait_until("the warden stays", || stage.left().is_empty().then_some(()))
     })
 }
 

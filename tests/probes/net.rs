@@ -94,6 +94,8 @@ pub(crate) const PROBES: &[Probe] = &[
         Ok(String::new())
     })
     .refused(EPERM)
+    .record("socket", "cgroup-bpf")
+    .family("AF_INET")
     .needs("mptcp"),
     inet4("udp-sendto", "UDP", "sendmsg", |a| {
         let socket = open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;

@@ -225,9 +225,7 @@ fn restrict(rules: &[(OwnedFd, Access)], setup: &Setup, confinement: &mut Confin
         .iter()
         .map(|(object, access)| PathRule::fd(object.as_fd(), *access))
         .collect();
-    // At tier T2 connections are left to the cgroup programs, which see and report the address.
-    let network = setup.ground != Ground::Machine;
-    match landlock::restrict(&rules, landlock::Settings { network }) {
+    match landlock::restrict(&rules, landlock_settings(setup.ground)) {
         Ok(state) => {
             let state = landlock_found(setup.ground, setup.inet_sockets || setup.unix_sockets, &state);
             confinement.landlock_abi = state.abi;
@@ -241,6 +239,14 @@ fn restrict(rules: &[(OwnedFd, Access)], setup: &Setup, confinement: &mut Confin
             Ok(())
         }
         Err(error) => Err(confine(error)),
+    }
+}
+
+/// What Landlock takes besides files; for who proves it, too. At tier T2 connections are left to the cgroup programs,
+/// which see and report the address.
+pub(crate) fn landlock_settings(ground: Ground) -> landlock::Settings {
+    landlock::Settings {
+        network: ground != Ground::Machine,
     }
 }
 

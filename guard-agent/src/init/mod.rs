@@ -14,7 +14,9 @@ pub use view::host_base;
 
 use std::{fmt, io, os::fd::OwnedFd};
 
-pub(crate) use self::apply::{filter_options, landlock_found, memfd_noexec as forbid_memory_programs};
+pub(crate) use self::apply::{
+    filter_options, landlock_found, landlock_settings, memfd_noexec as forbid_memory_programs,
+};
 use self::message::{FromInit, Setup, ToInit};
 pub(crate) use self::userns::map_ids;
 pub(crate) use self::view::{build as build_view, make_private};

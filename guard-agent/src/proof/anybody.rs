@@ -42,7 +42,7 @@ fn all(directory: &Path, scaffold: &Path, proofs: &mut Proofs, until: Instant) -
         Planted::in_directory(directory).map_err(|error| format!("cannot plant a file: {error}"))?;
     let program = attacks::own_program().map_err(|error| format!("cannot open this program: {error}"))?;
     let (planted, program) = (planted.path(), program.as_fd());
-    let in_landlock = child::start(|| landlock::attack(planted, program, true));
+    let in_landlock = child::start(|| landlock::attack(planted, program, Ground::Bare));
     // Which of the two a sandbox gets is known at the end.
     let filters = |ground| {
         child::start(move || seccomp::attack(&init::filter_options(ground, false, false, false), LIMIT))

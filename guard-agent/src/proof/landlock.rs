@@ -13,7 +13,7 @@ use crate::{
     audit::Layer,
     confine::{
         ConfineError,
-        landlock::{LandlockState, Settings, restrict},
+        landlock::{LandlockState, restrict},
     },
     fault,
     init::{self, message::Ground},
@@ -38,8 +38,10 @@ impl Found {
 
 pub(super) const FACETS: [Facet; 4] = [Facet::Fs, Facet::Exec, Facet::Ipc, Facet::Net];
 
-/// Attacks before and behind. `network`: the ruleset takes TCP too, as at tier T3.
-pub(super) fn attack(planted: &Path, program: BorrowedFd<'_>, network: bool) -> Found {
+/// Attacks before and behind a ruleset like that of a sandbox on this ground: TCP is attacked where it takes that.
+pub(super) fn attack(planted: &Path, program: BorrowedFd<'_>, ground: Ground) -> Found {
+    let settings = init::landlock_settings(ground);
+    let network = settings.network;
     let everywhere = |finding: &dyn Fn(Facet) -> Finding| {
         let facets = FACETS.into_iter().filter(|facet| network || *facet != Facet::Net);
         facets.map(finding).collect::<Vec<_>>()
@@ -65,7 +67,7 @@ pub(super) fn attack(planted: &Path, program: BorrowedFd<'_>, network: bool) -> 
     };
     let without = all();
     let state = if fault::point("proof.landlock").is_ok() {
-        match restrict(&[], Settings { network }) {
+        match restrict(&[], settings) {
             Ok(state) => Some(state),
             Err(ConfineError::LandlockMissing(absence)) => {
                 let why = host::without_landlock(absence);
@@ -91,12 +93,13 @@ pub(super) fn attack(planted: &Path, program: BorrowedFd<'_>, network: bool) -> 
     }
     Found {
         findings,
-        landlock: state.map_or_else(Vec::new, |state| found(network, &state)),
+        landlock: state.map_or_else(Vec::new, |state| found(ground, &state)),
     }
 }
 
 /// At tier T2 sockets can be made, at tier T3 none.
-fn found(without_root: bool, state: &LandlockState) -> Vec<(Ground, facets::Landlock)> {
+fn found(ground: Ground, state: &LandlockState) -> Vec<(Ground, facets::Landlock)> {
+    let without_root = ground != Ground::Machine;
     let grounds: &[Ground] = if without_root {
         &[Ground::UserNamespace, Ground::Bare]
     } else {

@@ -77,7 +77,7 @@ fn all(with: Privileged<'_>, proofs: &mut Proofs, until: Instant) -> Result<(), 
         .is_ok_and(|(_, programs)| programs.unix_hooks().is_ok());
     // The stricter of two about memory files: the setting has a proof of its own.
     let options = init::filter_options(Ground::Machine, true, unix_sockets, false);
-    let in_landlock = child::start(|| landlock::attack(planted, program, false));
+    let in_landlock = child::start(|| landlock::attack(planted, program, Ground::Machine));
     let in_seccomp = child::start(|| seccomp::attack(&options, LIMIT));
     let in_namespaces = child::start(|| namespaces::attack(Owner::Root, scaffold, LIMIT));
     let in_view = child::start(|| view::attack(Owner::Root, planted, program, scaffold, until));

@@ -206,6 +206,46 @@ time.sleep(600)
     Ok(())
 }
 
+/// Whoever forks twice is adopted by the sandbox's init, not by the warden, which it could outlive there.
+#[test]
+fn orphans_stay_in_the_family() -> Result<()> {
+    const TWICE: &str = "
+import os, time
+for _ in range(3):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0: time.sleep(600)
+        os._exit(0)
+    os.wait()
+print('up', flush=True)
+time.sleep(600)
+";
+    let place = Place::new("twice")?;
+    let script = place.file("r/twice.py", TWICE)?;
+    let mark = script.display().to_string();
+    let mut live = place
+        .agent()?
+        .command(["/usr/bin/python3", "-I", &mark])
+        .spawn()?;
+    ensure!(live.line(super::LONG)? == "up", "it did not start");
+    let mut parents = Vec::new();
+    for pid in all_of(place.user.uid, &mark) {
+        let is_python = std::fs::read_link(format!("/proc/{pid}/exe"))
+            .is_ok_and(|exe| exe.to_string_lossy().contains("python"));
+        let parent = guard_agent::sys::family::stat(pid).map(|stat| stat.parent);
+        if let Some(parent) = parent.filter(|_| is_python) {
+            let words = std::fs::read(format!("/proc/{parent}/cmdline"))?;
+            parents.push(String::from_utf8_lossy(&words).replace('\0', " "));
+        }
+    }
+    ensure!(
+        parents.len() == 4 && parents.iter().all(|words| words.starts_with("guard-agent-init")),
+        "the parents of the server and its three orphans: {parents:?}"
+    );
+    drop(live.finish(super::LONG)?);
+    Ok(())
+}
+
 /// Somebody ends the sandbox's init: what it leaves is ended by the warden.
 #[test]
 fn orphans_of_a_dead_init_end() -> Result<()> {

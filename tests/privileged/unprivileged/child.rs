@@ -117,12 +117,14 @@ fn it_is_said_what_holds() -> Result<()> {
         let pids = launch.field("resources").map(|report| report["enforced"].clone());
         ensure!(pids == Some(json!(["pids"])), "{launch:?}");
     }
-    ensure!(
-        layers("net")
-            .as_array()
-            .is_some_and(|all| all.contains(&json!("seccomp"))),
-        "{launch:?}"
-    );
+    let mut net = vec!["seccomp"];
+    net.extend((!bare()?).then_some("namespaces"));
+    // It can take TCP from ABI 4 on.
+    net.extend((landlock()? >= 4).then_some("landlock"));
+    net.sort_unstable();
+    let mut found: Vec<String> = serde_json::from_value(layers("net"))?;
+    found.sort_unstable();
+    ensure!(found == net, "net is held by {found:?}: {launch:?}");
     ensure!(missing("net").contains("eBPF programs need root"), "{launch:?}");
     Ok(())
 }

@@ -206,21 +206,21 @@ fn a_rehashed_record_is_found_by_the_next_one() {
     );
 }
 
-/// Somebody who can write the file but has no key makes a new chain with right hashes.
-#[test]
-fn a_rehashed_chain_fails_at_the_first_signature() {
-    let chain = chain();
-    let (path, clean) = &chain.clean[0];
-    let text = String::from_utf8(clean.clone()).unwrap();
+/// A segment made anew with right hashes, with another second record if there is one. `follow`: its checkpoints speak
+/// of the new records, which their signatures do not; else they stay as they were signed.
+fn rehashed(clean: &[u8], second: Option<&Body>, follow: bool) -> String {
+    let text = std::str::from_utf8(clean).unwrap();
     let mut prev: Option<Digest> = None;
     let mut forged = String::new();
     for line in text.lines() {
         let mut record: Record = serde_json::from_str(line).unwrap();
-        if record.seq == 2 {
-            record.body = allow(666);
+        if let Some(body) = second.filter(|_| record.seq == 2) {
+            record.body = body.clone();
         }
         record.prev = prev.unwrap_or(record.prev);
-        if let Body::Checkpoint(signed) = &mut record.body {
+        if let Body::Checkpoint(signed) = &mut record.body
+            && follow
+        {
             signed.checkpoint.root = record.prev;
         }
         let Record {
@@ -244,9 +244,21 @@ fn a_rehashed_chain_fails_at_the_first_signature() {
         forged.push_str(std::str::from_utf8(&line).unwrap());
         prev = Some(hash);
     }
-    fs::write(path, forged).unwrap();
-    let bad = chain.first_bad();
-    assert_eq!((bad.line, bad.reason), (6, Reason::BadSignature), "{bad}");
+    forged
+}
+
+/// Somebody who can write the file but has no key makes a new chain: signatures are over the old one.
+#[test]
+fn a_rehashed_chain_fails_at_the_first_signature() {
+    let chain = chain();
+    let (path, clean) = &chain.clean[0];
+    for (follow, reason) in [(true, Reason::BadSignature), (false, Reason::WrongCheckpoint)] {
+        fs::write(path, rehashed(clean, Some(&allow(666)), follow)).unwrap();
+        let bad = chain.first_bad();
+        assert_eq!((bad.line, bad.reason), (6, reason), "{bad}");
+    }
+    // What is made anew without a change is what was signed.
+    assert_eq!(rehashed(clean, None, false).as_bytes(), clean);
 }
 
 #[test]

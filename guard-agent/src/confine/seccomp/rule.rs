@@ -76,8 +76,9 @@ impl Needs {
 
 /// `argument & mask == value`, on the low 32 bits or on all 64.
 ///
-/// The kernel cuts `int` and `unsigned int` arguments to 32 bits: comparing all 64 would let
-/// `TIOCSTI | 1 << 32` pass a filter and be `TIOCSTI` behind it.
+/// The kernel cuts `int` and `unsigned int` arguments to 32 bits, and so does a condition: C hands a request such as
+/// `TCGETS2` over with its sign in the upper half, and a list of what is allowed would not know it again. (In one of what
+/// is refused, comparing all 64 would let `TIOCSTI | 1 << 32` pass.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cond {
     pub arg: u8,

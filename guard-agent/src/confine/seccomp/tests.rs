@@ -318,6 +318,13 @@ fn the_dangerous_ones_by_hand() {
         );
     }
     assert_eq!(call(open, "ioctl", [0, 0x5401, 0, 0, 0, 0]), allow);
+    // `TCGETS2` as C hands it over, which has an `int` for it.
+    let extended = 0xffff_ffff_802c_542a;
+    assert_eq!(
+        call(open, "ioctl", [0, extended, 0, 0, 0, 0]),
+        allow,
+        "sign in the upper half"
+    );
     assert_eq!(call(open, "chmod", [0, 0o755, 0, 0, 0, 0]), allow);
     assert_eq!(call(open, "chmod", [0, 0o4755, 0, 0, 0, 0]), notify);
     assert_eq!(call(open, "mkdirat", [0, 0, 0o2755, 0, 0, 0]), notify);

@@ -244,6 +244,7 @@ mod tests {
     use super::*;
     use crate::{
         audit::{Decision, Layer},
+        octets::Octets,
         warden::events::attempt::{Given, To, Who, blank},
     };
 
@@ -390,6 +391,47 @@ mod tests {
         ledger.finish();
         told.take(&mut ledger);
         assert_eq!((told.first + told.allowed_lost, told.over), (5000, 0));
+    }
+
+    /// With records as long as a path may be, bytes run out before the number of different ones does.
+    #[test]
+    fn long_records_end_at_the_bytes() {
+        let denied: fn(u32) -> Key = |number| connect(u16::try_from(number).unwrap());
+        for (budget, most, op, key) in [
+            (DENIED_BUDGET, MOST_DENIED, "connect", denied),
+            (ALLOWED_BUDGET, MOST_ALLOWED, "open", opened),
+        ] {
+            let mut ledger = Ledger::new("s", "server", false);
+            let (mut told, attempts) = (Told::default(), 2000);
+            // The second round is one of repeats, and of what the first had no room for.
+            for number in (0..attempts).chain(0..attempts) {
+                let key = key(number);
+                if ledger.repeated(&key) {
+                    continue;
+                }
+                let decision = if key.allowed() {
+                    Decision::Allow
+                } else {
+                    Decision::Deny
+                };
+                ledger.first(key, op, |_| Kernel {
+                    path: Some(Octets(vec![b'x'; 4096])),
+                    ..blank(op.into(), decision, Layer::Unknown, WHO)
+                });
+            }
+            ledger.finish();
+            told.take(&mut ledger);
+            assert!(told.bytes <= budget, "{op}: {told:?}");
+            assert!(
+                told.first > 1 && told.first < most as u64 / 2,
+                "{op}: it was not the bytes: {told:?}"
+            );
+            assert_eq!(
+                told.first + told.repeated + told.over + told.allowed_lost,
+                u64::from(attempts) * 2,
+                "{op}"
+            );
+        }
     }
 
     #[test]
