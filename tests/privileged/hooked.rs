@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use guard_tests::{
     acting::{Stage, Told, act},
     programs,
-    tier::machine_is_ours,
+    tier::in_a_guest,
 };
 use serde_json::Value;
 
@@ -59,7 +59,7 @@ fn check_proves_it_or_says_why_not_and_a_launch_agrees() -> Result<()> {
     let agent = stage.agent().option("--tier", "T1");
     for facet in ["fs", "exec"] {
         let row = hooks_row(&lines, facet)?;
-        if machine_is_ours()? {
+        if in_a_guest() {
             ensure!(row["verdict"] == "enforced", "{row}");
             continue;
         }
@@ -73,7 +73,7 @@ fn check_proves_it_or_says_why_not_and_a_launch_agrees() -> Result<()> {
         ensure!(told == [what, &why, &fix], "{told:?} is not {row}");
         ensure!(tier(&lines)? == "T2");
     }
-    if machine_is_ours()? {
+    if in_a_guest() {
         ensure!(tier(&lines)? == "T1");
         stage.start(&agent)?;
         let told = stage.told()?;
@@ -84,7 +84,7 @@ fn check_proves_it_or_says_why_not_and_a_launch_agrees() -> Result<()> {
 
 #[test]
 fn what_a_hook_refuses_is_on_record_as_the_object_it_is() -> Result<()> {
-    if !machine_is_ours()? {
+    if !in_a_guest() {
         // The other test has seen that there is none.
         return Ok(());
     }
@@ -133,7 +133,7 @@ fn what_a_hook_refuses_is_on_record_as_the_object_it_is() -> Result<()> {
 
 #[test]
 fn a_launch_that_insists_on_tier_two_is_beside_one_that_does_not() -> Result<()> {
-    if !machine_is_ours()? {
+    if !in_a_guest() {
         return Ok(());
     }
     let mut stage = Stage::started("private")?;

@@ -22,6 +22,7 @@ pub(crate) fn run(spec: &Spec) -> Result<Verdict> {
     command
         .args(args)
         .env_clear()
+        .env("GUARD_TEST_GUEST", "1")
         .envs(spec.env.iter().map(|(name, value)| (name, value)))
         .current_dir("/")
         .stdin(Stdio::null())
