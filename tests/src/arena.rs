@@ -76,12 +76,18 @@ impl Arena {
     pub fn subject(&self, place: &str) -> Subject {
         fs::create_dir_all(self.parent.join(place)).unwrap();
         let subject = Subject::start();
-        fs::write(
-            self.parent.join(place).join("cgroup.procs"),
-            subject.pid().to_string(),
-        )
-        .unwrap();
+        self.enter(place, &subject);
         subject
+    }
+
+    /// Puts a process into a cgroup of this arena that is there.
+    pub fn enter(&self, place: &str, subject: &Subject) {
+        fs::write(self.parent.join(place).join("cgroup.procs"), subject.pid().to_string()).unwrap();
+    }
+
+    /// Puts a process into the hierarchy's root, where no program is attached.
+    pub fn leave(&self, subject: &Subject) {
+        fs::write(self.root.join("cgroup.procs"), subject.pid().to_string()).unwrap();
     }
 
     /// Sandbox, slot and a process that is observed in it.

@@ -12,7 +12,7 @@ use super::super::btf::KernelTypes;
 /// A global, and the members whose offsets add up to it.
 type Place = (&'static str, &'static [(&'static str, &'static str)]);
 
-const PLACES: [Place; 17] = [
+const PLACES: [Place; 18] = [
     (abi::GLOBAL_FILE_DENTRY, &[("file", "f_path"), ("path", "dentry")]),
     (abi::GLOBAL_FILE_FLAGS, &[("file", "f_flags")]),
     (abi::GLOBAL_FILE_MODE, &[("file", "f_mode")]),
@@ -21,6 +21,7 @@ const PLACES: [Place; 17] = [
     (abi::GLOBAL_DENTRY_INODE, &[("dentry", "d_inode")]),
     (abi::GLOBAL_DENTRY_SB, &[("dentry", "d_sb")]),
     (abi::GLOBAL_DENTRY_NAME, &[("dentry", "d_name"), ("qstr", "name")]),
+    (abi::GLOBAL_QSTR_NAME, &[("qstr", "name")]),
     (abi::GLOBAL_INODE_GENERATION, &[("inode", "i_generation")]),
     (abi::GLOBAL_SB_FLAGS, &[("super_block", "s_flags")]),
     (abi::GLOBAL_TASK_CRED, &[("task_struct", "cred")]),
