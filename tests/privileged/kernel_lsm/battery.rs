@@ -90,11 +90,6 @@ impl Scene {
         self.place.reset();
         act(&mut self.stage.outside, &self.place, "outside", row)
     }
-
-    pub(crate) fn inside(&mut self, row: &Row) -> i64 {
-        self.place.reset();
-        act(&mut self.stage.inside, &self.place, "inside", row)
-    }
 }
 
 pub(crate) fn act(subject: &mut Subject, place: &Place, name: &str, row: &Row) -> i64 {

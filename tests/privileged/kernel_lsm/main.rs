@@ -5,7 +5,10 @@
 
 mod battery;
 mod elf;
+mod ends;
+mod filesystems;
 mod load;
 mod place;
 mod rows;
+mod scope;
 mod stage;
