@@ -15,7 +15,8 @@ pub const NAMES_COUNT: usize = 24;
 pub const NAMED: u16 = 1;
 /// The names reach up to the filesystem's root.
 pub const NAMES_WHOLE: u16 = 2;
-/// The object has an inode, and what is told of it holds.
+/// The object has an inode, and its number and links hold. The device holds with [`NAMED`]: a name has one before it
+/// has an inode.
 pub const OBJECT_KNOWN: u16 = 4;
 
 crate::record::record! {

@@ -9,10 +9,11 @@ use std::{
     time::Duration,
 };
 
+use guard_common::hooks::{self, REASON_GAIN, REASON_OUTSIDE, REASON_RIGHTS};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
-    audit::{Body, Decision, Kernel},
+    audit::{Body, Decision, Kernel, Layer},
     config::rights::Rights,
     init::message::Ids,
     link::message::RefusedPath,
@@ -56,6 +57,9 @@ const WRITES: [&str; 24] = [
     "setxattr",
 ];
 
+/// Reasons of the security hooks that a root, or more rights of one, would do away with.
+const ROOT_WOULD_DO: [u16; 3] = [REASON_OUTSIDE, REASON_RIGHTS, REASON_GAIN];
+
 /// Of one sandbox.
 #[derive(Debug, Default)]
 pub(super) struct Refused {
@@ -78,6 +82,13 @@ impl Refused {
         let Body::Kernel(kernel) = body else { return };
         // Repeats of what is known say nothing new, sockets are no files of a root.
         if kernel.decision != Decision::Deny || kernel.repeat.is_some() || kernel.family.is_some() {
+            return;
+        }
+        let no_root_would_do = kernel.layer == Layer::BpfLsm
+            && !ROOT_WOULD_DO
+                .iter()
+                .any(|reason| hooks::reason(*reason) == kernel.reason.as_deref());
+        if no_root_would_do {
             return;
         }
         let Some(path) = &kernel.path else { return };
@@ -235,6 +246,68 @@ mod tests {
                     Some(Octets::from(place.path()))
                 ),
                 (&at("data"), "open", Rights::RW, Some(at("data"))),
+            ]
+        );
+    }
+
+    /// A security hook names the object, by the kernel's word; the same file refused by name before is the same.
+    #[test]
+    fn what_the_security_hooks_refuse_is_told_where_a_root_would_help() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| Octets::from(place.path().join(name));
+        for name in ["tool", "data", "gain", "mode", "memory"] {
+            fs::write(place.path().join(name), "").unwrap();
+        }
+        let hook = |op: &str, name: &str, rights: Option<&str>, reason: &str| {
+            let mut body = denied(op, &at(name).0, rights);
+            if let Body::Kernel(kernel) = &mut body {
+                kernel.layer = Layer::BpfLsm;
+                kernel.reason = Some(reason.to_owned());
+                kernel.path_source = Some(crate::audit::PathSource::Kernel);
+            }
+            body
+        };
+        let mut refused = Refused::default();
+        refused.note(&denied("open", &at("data").0, Some("r")));
+        refused.note(&hook("exec", "tool", Some("rx"), "right-missing"));
+        refused.note(&hook("rename", "gain", Some("rwx"), "would-gain-rights"));
+        refused.note(&hook("mkdir", "new", Some("w"), "outside-roots"));
+        refused.note(&hook("open", "data", Some("rw"), "outside-roots"));
+        for (op, name, reason) in [
+            ("chmod", "mode", "set-id"),
+            ("mknod", "device", "device"),
+            ("exec", "memory", "no-file"),
+            ("open", "deep", "too-deep"),
+            ("open", "over", "unknown-sandbox"),
+        ] {
+            refused.note(&hook(op, name, Some("rwx"), reason));
+        }
+        // Where its filesystem is mounted is not known.
+        let mut unplaced = hook("open", "data", Some("rwx"), "outside-roots");
+        if let Body::Kernel(kernel) = &mut unplaced {
+            kernel.path = Some(Octets::from("some/data"));
+            kernel.path_complete = Some(false);
+        }
+        refused.note(&unplaced);
+        let told = told(refused);
+        let short: Vec<_> = told
+            .iter()
+            .map(|one| (one.op.as_str(), one.rights, one.exists.clone()))
+            .collect();
+        assert_eq!(
+            short,
+            [
+                ("exec", Rights::RX, Some(at("tool"))),
+                (
+                    "rename",
+                    Rights {
+                        write: true,
+                        exec: true
+                    },
+                    Some(at("gain"))
+                ),
+                ("mkdir", Rights::RW, Some(Octets::from(place.path()))),
+                ("open", Rights::RW, Some(at("data"))),
             ]
         );
     }

@@ -78,7 +78,7 @@ fn judged<const NAMED: bool>(hook: &Hook, judge: impl FnOnce(&Subject) -> Verdic
     if !subject.known {
         count(hook, true);
         tell::refused::<false>(hook, &subject, &Verdict::deny(REASON_UNKNOWN_SANDBOX));
-        return -13;
+        return refusal(hook);
     }
     let verdict = judge(&subject);
     if verdict.reason == 0 {
@@ -87,6 +87,12 @@ fn judged<const NAMED: bool>(hook: &Hook, judge: impl FnOnce(&Subject) -> Verdic
     }
     count(hook, true);
     tell::refused::<NAMED>(hook, &subject, &verdict);
+    refusal(hook)
+}
+
+/// What the record says that the caller sees.
+#[inline(always)]
+fn refusal(hook: &Hook) -> i32 {
     if hook.errno == EPERM {
         return -1;
     }

@@ -14,7 +14,7 @@ use super::{
     subject::{Subject, current_task},
 };
 use crate::{
-    maps::{DENTRY_INODE, DENTRY_NAME, DENTRY_PARENT, INODE_INO, INODE_NLINK, INODE_SB, LABELS, SB_DEV},
+    maps::{DENTRY_INODE, DENTRY_NAME, DENTRY_PARENT, DENTRY_SB, INODE_INO, INODE_NLINK, LABELS, SB_DEV},
     ring::emit,
     scope::Sandbox,
 };
@@ -43,7 +43,12 @@ fn fill<const NAMED: bool>(record: *mut VerdictRecord, hook: &Hook, verdict: &Ve
     } else {
         0
     };
-    let block: u64 = if NAMED { read(inode, &INODE_SB) } else { 0 };
+    // Of the name, not of the inode: what is about to be made has none.
+    let block: u64 = if NAMED {
+        read(verdict.dentry, &DENTRY_SB)
+    } else {
+        0
+    };
     let mut flags = if inode == 0 { 0 } else { OBJECT_KNOWN };
     // SAFETY: `record` is a ring reservation of this type that is not submitted yet, so nobody else reads or writes
     // it. Every byte but the head and the names past their length is written here.

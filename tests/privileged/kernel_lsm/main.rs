@@ -12,3 +12,4 @@ mod place;
 mod rows;
 mod scope;
 mod stage;
+mod told;

@@ -132,9 +132,23 @@ fn detail(call: &str, args: &[u64; 6]) -> Value {
     }
 }
 
-fn octal(mode: u32) -> String {
+pub(crate) fn octal(mode: u32) -> String {
     // `umode_t` has 16 bits.
     format!("{:#o}", mode & 0xffff)
+}
+
+/// An address family, as the other records spell it.
+pub(crate) fn family(number: u32) -> String {
+    named(number, FAMILIES)
+}
+
+pub(crate) fn socket_type(number: u32) -> String {
+    named(number, SOCKET_TYPES)
+}
+
+/// A command of `ioctl`.
+pub(crate) fn request(number: u32) -> String {
+    named(number, IOCTL_NAMES)
 }
 
 /// The name of a value, or its hexadecimal form.

@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 
 use compile::Report;
 pub use describe::{Denied, describe};
-pub(crate) use describe::{answer, refuses, telling};
+pub(crate) use describe::{answer, family, octal, refuses, request, socket_type, telling};
 pub use doc::markdown;
 pub use rule::Options;
 

@@ -3,7 +3,10 @@
 
 use std::borrow::Cow;
 
-use crate::audit::{Attribution, Decision, Kernel, Layer};
+use crate::{
+    audit::{Attribution, Decision, Kernel, Layer},
+    warden::kernel::KernelPath,
+};
 
 /// Bytes as the program gave them, and whether they are all.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -48,6 +51,18 @@ pub(super) enum Key {
         dev: u64,
         ino: u64,
         nlink: u32,
+    },
+    Verdict {
+        /// Its number.
+        hook: u16,
+        reason: &'static str,
+        errno: u16,
+        needs: u32,
+        found: u32,
+        dev: Option<u64>,
+        ino: Option<u64>,
+        detail: u64,
+        names: Option<KernelPath>,
     },
     /// A call that waited for the warden's answer.
     Refused { nr: i32, args: [u64; 6] },

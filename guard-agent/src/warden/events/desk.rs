@@ -7,12 +7,15 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{ledger::Ledger, look::Look, of_call, of_exec, of_net, of_notification, places::Places};
+use super::{
+    ledger::Ledger, look::Look, mounts::Mounts, of_call, of_exec, of_net, of_notification, of_verdict,
+    places::Places,
+};
 use crate::{
     audit::{Body, Gap},
     confine::notify::Notification,
     octets::Octets,
-    warden::kernel::Event,
+    warden::kernel::{Event, KernelPath},
 };
 
 /// What is known of a sandbox, and what can be looked up in it.
@@ -20,9 +23,14 @@ use crate::{
 pub(super) struct Surroundings {
     places: Places,
     look: Option<Look>,
+    mounts: Mounts,
 }
 
 impl Surroundings {
+    pub(super) fn new(places: Places, look: Option<Look>, mounts: Mounts) -> Self {
+        Self { places, look, mounts }
+    }
+
     pub(super) fn places(&self) -> &Places {
         &self.places
     }
@@ -41,6 +49,17 @@ impl Surroundings {
 
     pub(super) fn program(&self, tid: u32) -> Option<Octets> {
         self.look.as_ref()?.program(tid)
+    }
+
+    /// The path of what the kernel names from the top of a filesystem, and whether it is one: where that filesystem is
+    /// mounted nowhere in sight, it begins at its top and without a slash.
+    pub(super) fn placed(&self, dev: Option<u64>, names: &KernelPath) -> (Vec<u8>, bool) {
+        let known = |path: &[u8]| self.places.at(path).is_some();
+        let at = dev.filter(|_| names.complete);
+        match at.and_then(|dev| self.mounts.path(dev, &names.components, known)) {
+            Some(path) => (path, true),
+            None => (names.components.join(&b'/'), false),
+        }
     }
 
     /// Only in a view that hides the rest; elsewhere what a link leads to is there.
@@ -83,10 +102,7 @@ impl Desk {
         });
         Self {
             ledger: RefCell::new(Ledger::new(session, server, freeze.is_some())),
-            around: Surroundings {
-                places,
-                look: look.ok(),
-            },
+            around: Surroundings::new(places, look.ok(), Mounts::seen_by(init)),
             news: Notify::new(),
             freeze,
             frozen: OnceCell::new(),
@@ -99,6 +115,7 @@ impl Desk {
             Event::Net(event) => of_net::note(event, &mut ledger, &self.around),
             Event::Call(event) => of_call::note(event, &mut ledger, &self.around),
             Event::Exec(event) => of_exec::note(event, &mut ledger, &self.around),
+            Event::Verdict(event) => of_verdict::note(event, &mut ledger, &self.around),
         }
         self.look_at(&ledger);
     }

@@ -10,10 +10,12 @@ mod desk;
 mod ledger;
 mod look;
 mod losses;
+mod mounts;
 mod of_call;
 mod of_exec;
 mod of_net;
 mod of_notification;
+mod of_verdict;
 mod places;
 mod ring;
 

@@ -2,18 +2,24 @@
 //! The bytes come from the kernel half, still nothing is taken on trust.
 #![forbid(unsafe_code)]
 
+mod exec;
+mod verdict;
+
 use std::net::SocketAddr;
 
 use guard_common::{
     abi::ABI_VERSION,
     record::{
-        ADDRESS_GIVEN, ALLOWED, CallRecord, DEVICE_KNOWN, ExecRecord, Header, INODE_KNOWN, KIND_CALL,
-        KIND_EXEC, KIND_NET, KIND_PATHS, LINKS_KNOWN, PATH_CUT, PATH_GIVEN, PATH_UNREADABLE, PathsRecord,
-        SECOND_GIVEN,
+        ADDRESS_GIVEN, ALLOWED, CallRecord, Header, KIND_CALL, KIND_EXEC, KIND_NET, KIND_PATHS, KIND_VERDICT,
+        PATH_CUT, PATH_GIVEN, PATH_UNREADABLE, PathsRecord, SECOND_GIVEN,
     },
 };
 use zerocopy::FromBytes;
 
+pub use self::{
+    exec::ExecEvent,
+    verdict::{KernelPath, VerdictEvent},
+};
 use super::{decode::NetEvent, sockaddr};
 
 /// One thing that happened in a sandbox.
@@ -25,6 +31,8 @@ pub enum Event {
     Call(CallEvent),
     /// A program that was executed.
     Exec(ExecEvent),
+    /// What a security hook refused.
+    Verdict(VerdictEvent),
 }
 
 /// Who did it and when.
@@ -70,21 +78,6 @@ pub struct CallEvent {
     pub address: Option<SocketAddr>,
 }
 
-/// A program that replaced the calling one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExecEvent {
-    pub origin: Origin,
-    /// The kernel's copy of what the caller named; `/dev/fd/N` when it was a descriptor.
-    pub filename: UserPath,
-    /// The program that runs it when that is another: of a script.
-    pub interpreter: Option<UserPath>,
-    /// The inode that runs, the interpreter's when there is one. The device as `stat` shows it, but for
-    /// filesystems that show another (btrfs, overlayfs).
-    pub dev: Option<u64>,
-    pub ino: Option<u64>,
-    pub nlink: Option<u32>,
-}
-
 /// Bytes that are no record of this build's kernel half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
@@ -94,6 +87,10 @@ pub enum DecodeError {
     Abi { got: u32 },
     #[error("the record is of unknown kind {kind}")]
     Kind { kind: u16 },
+    #[error("the record is of unknown security hook {hook}")]
+    Hook { hook: u16 },
+    #[error("the record has unknown reason {reason} for a refusal")]
+    Reason { reason: u16 },
 }
 
 /// Whose room in the ring a record took.
@@ -135,7 +132,8 @@ impl Event {
                 let record: PathsRecord = whole(bytes, header.kind)?;
                 Ok(Self::Call(call(&record.call, Some(&record.second))))
             }
-            KIND_EXEC => Ok(Self::Exec(exec(&whole(bytes, header.kind)?))),
+            KIND_EXEC => Ok(Self::Exec(exec::decode(&whole(bytes, header.kind)?))),
+            KIND_VERDICT => verdict::decode(&whole(bytes, header.kind)?).map(Self::Verdict),
             kind => Err(DecodeError::Kind { kind }),
         }
     }
@@ -145,6 +143,7 @@ impl Event {
             Self::Net(event) => event.cgroup_id,
             Self::Call(event) => event.origin.cgroup_id,
             Self::Exec(event) => event.origin.cgroup_id,
+            Self::Verdict(event) => event.origin.cgroup_id,
         }
     }
 }
@@ -212,25 +211,6 @@ fn call(record: &CallRecord, second: Option<&[u8]>) -> CallEvent {
     }
 }
 
-fn exec(record: &ExecRecord) -> ExecEvent {
-    let known = |flag: u16| record.flags & flag != 0;
-    ExecEvent {
-        origin: origin(&record.header),
-        filename: text(&record.filename, record.filename_len, record.flags).unwrap_or(UserPath {
-            bytes: Vec::new(),
-            complete: false,
-        }),
-        interpreter: text(
-            &record.interpreter,
-            record.interpreter_len,
-            second_flags(record.flags),
-        ),
-        dev: known(DEVICE_KNOWN).then(|| device(record.dev)),
-        ino: known(INODE_KNOWN).then_some(record.ino),
-        nlink: known(LINKS_KNOWN).then_some(record.nlink),
-    }
-}
-
 /// The kernel's own numbering of devices, as `stat` shows it.
 fn device(kernel: u64) -> u64 {
     const MINOR_BITS: u32 = 20;
@@ -241,13 +221,13 @@ fn device(kernel: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use guard_common::record::{INTERPRETER_BYTES, PATH_BYTES, SECOND_CUT};
+    use guard_common::record::{PATH_BYTES, SECOND_CUT};
     use proptest::prelude::*;
     use zerocopy::IntoBytes;
 
     use super::*;
 
-    fn head(kind: u16) -> Header {
+    pub(super) fn head(kind: u16) -> Header {
         Header {
             abi: ABI_VERSION,
             kind,
@@ -328,34 +308,6 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_does_not_tell_of_an_executed_file_is_left_out() {
-        let mut record = ExecRecord {
-            header: head(KIND_EXEC),
-            dev: (8 << 20) | 17,
-            ino: 5,
-            nlink: 2,
-            flags: PATH_GIVEN,
-            filename_len: 1,
-            interpreter_len: 0,
-            reserved: [0; 3],
-            filename: [b'/'; PATH_BYTES],
-            interpreter: [0; INTERPRETER_BYTES],
-        };
-        let decoded = |record: &ExecRecord| match Event::decode(record.as_bytes()) {
-            Ok(Event::Exec(event)) => event,
-            other => panic!("{other:?}"),
-        };
-        let event = decoded(&record);
-        assert_eq!((event.dev, event.ino, event.nlink), (None, None, None));
-        assert_eq!(event.interpreter, None);
-        record.flags |= INODE_KNOWN | DEVICE_KNOWN | LINKS_KNOWN | SECOND_GIVEN;
-        let event = decoded(&record);
-        assert_eq!(event.dev, Some(libc::makedev(8, 17)));
-        assert_eq!((event.ino, event.nlink), (Some(5), Some(2)));
-        assert_eq!(event.interpreter.unwrap().bytes, b"");
-    }
-
-    #[test]
     fn other_layouts_lengths_and_kinds_are_refused() {
         let good = record();
         let bytes = good.as_bytes();
@@ -387,18 +339,25 @@ mod tests {
         #[test]
         fn any_bytes_decode_or_are_refused(
             mut bytes in proptest::collection::vec(any::<u8>(), 40..1000),
-            kind in 0u16..6,
+            kind in 0u16..7,
             exact in any::<bool>(),
         ) {
             if exact {
-                let length = match kind { KIND_NET => 192, KIND_CALL => 512, KIND_PATHS => 912, _ => 728 };
+                let length = match kind {
+                    KIND_NET => 192,
+                    KIND_CALL => 512,
+                    KIND_PATHS => 912,
+                    KIND_VERDICT => 856,
+                    _ => 728,
+                };
                 bytes.resize(length, 0x5a);
             }
             bytes[..4].copy_from_slice(&ABI_VERSION.to_ne_bytes());
             bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
-            let known = (KIND_NET..=KIND_EXEC).contains(&kind);
+            let known = (KIND_NET..=KIND_VERDICT).contains(&kind);
             let decoded = Event::decode(&bytes);
-            prop_assert!(!exact || decoded.is_ok() == known);
+            // Of a verdict the hook and the reason have to be known, too.
+            prop_assert!(!exact || kind == KIND_VERDICT || decoded.is_ok() == known);
             prop_assert!(known || decoded.is_err());
         }
     }

@@ -1,0 +1,78 @@
+//! What the security hooks refused: each record is one refusal, and names the object itself.
+
+#[cfg(test)]
+mod tests;
+mod words;
+
+use super::{
+    attempt::{Key, Who, blank},
+    desk::Surroundings,
+    ledger::Ledger,
+};
+use crate::{
+    audit::{Decision, Kernel, Layer, PathSource, errno_name},
+    octets::Octets,
+    warden::kernel::VerdictEvent,
+};
+
+/// Takes one event.
+pub(super) fn note(event: VerdictEvent, ledger: &mut Ledger, around: &Surroundings) {
+    let who = Who {
+        pid: event.origin.pid,
+        tid: event.origin.tid,
+    };
+    let (hook, nlink) = (event.hook, event.nlink);
+    let op = words::operation(hook, event.needs);
+    let key = Key::Verdict {
+        hook: hook.id,
+        reason: event.reason,
+        errno: event.errno,
+        needs: event.needs,
+        found: event.found,
+        dev: event.dev,
+        ino: event.ino,
+        detail: event.detail,
+        names: event.names,
+    };
+    if ledger.repeated(&key) {
+        return;
+    }
+    ledger.first(key, op, |key| {
+        let blank = blank(op.into(), Decision::Deny, Layer::BpfLsm, who);
+        let Key::Verdict {
+            reason,
+            errno,
+            needs,
+            found,
+            dev,
+            ino,
+            detail,
+            names,
+            ..
+        } = key
+        else {
+            return blank;
+        };
+        // What was never in a directory has no names at all, and no path.
+        let placed = names
+            .as_ref()
+            .map(|names| around.placed(*dev, names))
+            .filter(|(path, _)| !path.is_empty());
+        let (path, complete) = placed.map_or((None, true), |(path, complete)| (Some(path), complete));
+        Kernel {
+            reason: Some((*reason).to_owned()),
+            path_source: path.as_ref().map(|_| PathSource::Kernel),
+            path_complete: (!complete).then_some(false),
+            path: path.map(Octets),
+            dev: dev.map(Into::into),
+            ino: ino.map(Into::into),
+            nlink,
+            rights: words::rights(*needs),
+            family: words::family(hook, *detail),
+            detail: Some(words::details(hook, *found, *detail)),
+            exe: around.program(who.tid),
+            errno: Some(errno_name((*errno).into())),
+            ..blank
+        }
+    });
+}

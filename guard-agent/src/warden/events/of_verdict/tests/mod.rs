@@ -1,0 +1,329 @@
+//! Exact records; beside them the page of the hooks.
+
+mod page;
+
+use std::{fs::File, io::Write as _};
+
+use guard_common::hooks::{self, EXECUTE, HOOKS, Hook, READ, WRITE};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    audit::{Body, Filter, PathPattern},
+    config::rights::Rights,
+    link::message::View,
+    warden::{
+        events::{mounts::Mounts, places::Places},
+        kernel::{KernelPath, Origin},
+    },
+};
+
+/// What the sandbox sees: its own root, its `/tmp` and one project.
+const THEIRS: &str = "\
+90 80 0:99 / / ro - tmpfs tmpfs rw
+91 90 0:100 / /tmp rw - tmpfs tmpfs rw
+92 90 8:1 /home/u/project /home/u/project rw - ext4 /dev/sda1 rw
+";
+const OURS: &str = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n";
+
+fn list(text: &str) -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+fn surroundings() -> Surroundings {
+    let mut places = Places::new(View::Private, b"/home/u/project");
+    places.root(b"/home/u/project", Rights::RW);
+    Surroundings::new(places, None, Mounts::of([list(THEIRS), list(OURS)]))
+}
+
+fn names(path: &str, complete: bool) -> Option<KernelPath> {
+    Some(KernelPath {
+        components: path.split('/').map(|name| name.as_bytes().to_vec()).collect(),
+        complete,
+    })
+}
+
+fn event(hook: &'static Hook, reason: u16) -> VerdictEvent {
+    VerdictEvent {
+        origin: Origin {
+            cgroup_id: 8,
+            slot: 3,
+            pid: 9,
+            tid: 10,
+            ktime_ns: 7,
+            cpu: 1,
+        },
+        hook,
+        reason: hooks::reason(reason).unwrap(),
+        errno: hook.errno,
+        needs: 0,
+        found: 0,
+        dev: None,
+        ino: None,
+        nlink: None,
+        detail: 0,
+        names: None,
+    }
+}
+
+/// Of a file of the host's.
+fn about(hook: &'static Hook, reason: u16, path: &str, needs: u32, found: u32) -> VerdictEvent {
+    VerdictEvent {
+        needs,
+        found,
+        dev: Some(libc::makedev(8, 1)),
+        ino: Some(5),
+        nlink: Some(1),
+        names: names(path, true),
+        ..event(hook, reason)
+    }
+}
+
+fn told(ledger: &mut Ledger) -> Vec<Value> {
+    let records = ledger.take(usize::MAX);
+    records
+        .iter()
+        .map(|body| serde_json::to_value(body).unwrap())
+        .collect()
+}
+
+fn record(event: VerdictEvent) -> Value {
+    let mut ledger = Ledger::new("s", "files", false);
+    note(event, &mut ledger, &surroundings());
+    let [one] = <[Value; 1]>::try_from(told(&mut ledger)).unwrap();
+    one
+}
+
+/// With what all of them have.
+fn wanted(own: Value) -> Value {
+    let mut all = json!({
+        "kind": "kernel", "session": "s", "server": "files", "decision": "deny", "layer": "bpf-lsm",
+        "pid": 9, "tid": 10, "errno": "EACCES", "calls": [], "attribution": "idle",
+    });
+    let (Value::Object(members), Value::Object(own)) = (&mut all, own) else {
+        panic!()
+    };
+    members.extend(own);
+    all
+}
+
+const DEV: u64 = libc::makedev(8, 1);
+
+#[test]
+fn a_file_outside_is_named_by_its_path_in_the_tree() {
+    assert_eq!(
+        record(about(
+            &hooks::FILE_OPEN,
+            hooks::REASON_OUTSIDE,
+            "etc/shadow",
+            READ,
+            0
+        )),
+        wanted(json!({
+            "op": "open", "reason": "outside-roots", "path": "/etc/shadow", "path_source": "kernel", "dev": DEV,
+            "ino": 5, "nlink": 1, "rights": "r", "detail": {"hook": "file_open"},
+        }))
+    );
+}
+
+#[test]
+fn executing_and_what_rights_were_there() {
+    let needs = READ | EXECUTE;
+    assert_eq!(
+        record(about(
+            &hooks::FILE_OPEN,
+            hooks::REASON_RIGHTS,
+            "home/u/project/tool",
+            needs,
+            READ | WRITE
+        )),
+        wanted(json!({
+            "op": "exec", "reason": "right-missing", "path": "/home/u/project/tool", "path_source": "kernel",
+            "dev": DEV, "ino": 5, "nlink": 1, "rights": "rx", "detail": {"hook": "file_open", "has": "rw"},
+        }))
+    );
+}
+
+#[test]
+fn what_is_about_to_be_made_has_a_path_and_no_inode() {
+    let new = VerdictEvent {
+        ino: None,
+        nlink: None,
+        ..about(&hooks::PATH_MKDIR, hooks::REASON_OUTSIDE, "home/u/new", WRITE, 0)
+    };
+    assert_eq!(
+        record(new),
+        wanted(json!({
+            "op": "mkdir", "reason": "outside-roots", "path": "/home/u/new", "path_source": "kernel", "dev": DEV,
+            "rights": "w", "detail": {"hook": "path_mkdir"},
+        }))
+    );
+}
+
+#[test]
+fn the_sandboxs_own_files_have_its_own_paths() {
+    let own = VerdictEvent {
+        dev: Some(libc::makedev(0, 100)),
+        ..about(
+            &hooks::MMAP_FILE,
+            hooks::REASON_RIGHTS,
+            "x.so",
+            EXECUTE,
+            READ | WRITE,
+        )
+    };
+    assert_eq!(
+        record(own),
+        wanted(json!({
+            "op": "mmap", "reason": "right-missing", "path": "/tmp/x.so", "path_source": "kernel", "dev": 100,
+            "ino": 5, "nlink": 1, "rights": "x", "detail": {"hook": "mmap_file", "has": "rw"},
+        }))
+    );
+}
+
+#[test]
+fn names_that_cannot_be_placed_are_told_as_they_are() {
+    let elsewhere = VerdictEvent {
+        dev: Some(77),
+        ..about(&hooks::FILE_OPEN, hooks::REASON_OUTSIDE, "a/b", READ, 0)
+    };
+    let told = wanted(json!({
+        "op": "open", "reason": "outside-roots", "path": "a/b", "path_source": "kernel", "path_complete": false,
+        "dev": 77, "ino": 5, "nlink": 1, "rights": "r", "detail": {"hook": "file_open"},
+    }));
+    assert_eq!(record(elsewhere), told);
+    // Where the names do not begin at the top the mount is of no use.
+    let cut = VerdictEvent {
+        names: names("a/b", false),
+        ..about(&hooks::FILE_OPEN, hooks::REASON_DEPTH, "", READ, 0)
+    };
+    assert_eq!(
+        record(cut),
+        wanted(json!({
+            "op": "open", "reason": "too-deep", "path": "a/b", "path_source": "kernel", "path_complete": false,
+            "dev": DEV, "ino": 5, "nlink": 1, "rights": "r", "detail": {"hook": "file_open"},
+        }))
+    );
+    // A memory file: it was never in a directory.
+    let nameless = VerdictEvent {
+        dev: Some(1),
+        names: Some(KernelPath {
+            components: Vec::new(),
+            complete: true,
+        }),
+        ..about(&hooks::FILE_OPEN, hooks::REASON_NOT_A_FILE, "", EXECUTE, 0)
+    };
+    assert_eq!(
+        record(nameless),
+        wanted(json!({
+            "op": "exec", "reason": "no-file", "dev": 1, "ino": 5, "nlink": 1, "rights": "x",
+            "detail": {"hook": "file_open"},
+        }))
+    );
+}
+
+#[test]
+fn what_is_about_no_file_has_its_kind() {
+    let socket = VerdictEvent {
+        detail: (40 << 32) | 1,
+        ..event(&hooks::SOCKET_CREATE, hooks::REASON_KIND)
+    };
+    assert_eq!(
+        record(socket),
+        wanted(json!({
+            "op": "socket", "reason": "kind", "family": "AF_VSOCK",
+            "detail": {"hook": "socket_create", "type": "SOCK_STREAM"},
+        }))
+    );
+    assert_eq!(
+        record(event(&hooks::SB_MOUNT, hooks::REASON_NEVER)),
+        wanted(json!({"op": "mount", "reason": "never", "errno": "EPERM", "detail": {"hook": "sb_mount"}}))
+    );
+    let mode = VerdictEvent {
+        detail: 0o4755,
+        ..about(&hooks::PATH_CHMOD, hooks::REASON_SET_ID, "home/u/project/x", 0, 0)
+    };
+    assert_eq!(
+        record(mode),
+        wanted(json!({
+            "op": "chmod", "reason": "set-id", "path": "/home/u/project/x", "path_source": "kernel", "dev": DEV,
+            "ino": 5, "nlink": 1, "detail": {"hook": "path_chmod", "mode": "0o4755"},
+        }))
+    );
+}
+
+#[test]
+fn the_same_refusal_is_counted_and_another_is_told() {
+    let (around, mut ledger) = (surroundings(), Ledger::new("s", "files", false));
+    let again = || about(&hooks::FILE_OPEN, hooks::REASON_OUTSIDE, "etc/shadow", READ, 0);
+    for number in 0..5 {
+        let mut event = again();
+        // Who, when and how many names a file has by now make no other attempt.
+        (event.origin.tid, event.origin.ktime_ns, event.nlink) = (number, number.into(), Some(number));
+        note(event, &mut ledger, &around);
+    }
+    let mut another = again();
+    another.ino = Some(6);
+    note(another, &mut ledger, &around);
+    assert_eq!(told(&mut ledger).len(), 2);
+    ledger.finish();
+    let rest = told(&mut ledger);
+    assert_eq!(rest.len(), 1);
+    assert_eq!(
+        (&rest[0]["path"], &rest[0]["repeat"]),
+        (&json!("/etc/shadow"), &json!(4))
+    );
+}
+
+#[test]
+fn every_hook_can_be_told_of() {
+    for hook in HOOKS {
+        let record = record(about(hook, hooks::REASON_OUTSIDE, "etc/x", WRITE, 0));
+        assert_eq!(record["detail"]["hook"], hook.name);
+        assert_ne!(record["op"], "unknown", "{}", hook.name);
+    }
+}
+
+/// What `audit query` is asked.
+#[test]
+fn refusals_are_found_by_what_they_are() {
+    let record = record(about(
+        &hooks::FILE_OPEN,
+        hooks::REASON_OUTSIDE,
+        "etc/shadow",
+        READ,
+        0,
+    ));
+    let path = |text: &str| PathPattern::new(text.as_ref()).unwrap();
+    let admits = |filter: Filter| filter.admits(&record);
+    let all = Filter {
+        ops: vec!["openat".parse().unwrap()],
+        decision: Some(Decision::Deny),
+        layers: vec![Layer::BpfLsm],
+        errnos: vec!["EACCES".parse().unwrap()],
+        paths: vec![path("/etc")],
+        pids: vec![10],
+        ..Filter::default()
+    };
+    assert!(admits(all));
+    for other in [
+        Filter {
+            layers: vec![Layer::Landlock],
+            ..Filter::default()
+        },
+        Filter {
+            ops: vec!["exec".parse().unwrap()],
+            ..Filter::default()
+        },
+        Filter {
+            paths: vec![path("/home")],
+            ..Filter::default()
+        },
+    ] {
+        assert!(!admits(other));
+    }
+    // It is a record of this contract.
+    assert!(serde_json::from_value::<Body>(record.clone()).is_ok());
+}
