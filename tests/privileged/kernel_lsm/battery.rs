@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use guard_agent::warden::kernel::{Event, VerdictEvent};
 use guard_common::hooks::{FILE_IOCTL_COMPAT, FILE_TRUNCATE, HOOKS, Hook, Rule, URING_ALLOWED};
 use guard_tests::arena::Subject;
 
@@ -143,6 +144,23 @@ fn inside(scene: &mut Scene, row: &Row, wrong: &mut Vec<String>) {
     if records != refused {
         wrong.push(format!("{}: {records} records of {refused} refusals", row.name));
     }
+    let mut told = Vec::new();
+    let drained = scene.stage.events.drain(|event| match event {
+        Event::Verdict(event) => told.push(event),
+        Event::Net(_) => {}
+        other => wrong.push(format!("{}: {other:?}", row.name)),
+    });
+    assert!(!drained.more);
+    let as_it_was = |event: &VerdictEvent| {
+        event.hook == row.hook
+            && event.reason == row.why
+            && event.errno == row.hook.errno
+            && event.origin.cgroup_id == scene.stage.sandbox
+            && event.origin.slot == scene.stage.slot
+    };
+    if told.len() as u64 != refused || !told.iter().all(as_it_was) {
+        wrong.push(format!("{}: {} expected, {told:?}", row.name, row.why));
+    }
     if scene.place.picture() != picture {
         wrong.push(format!("{}: left a trace", row.name));
     }
@@ -158,7 +176,6 @@ fn every_hook_refuses_inside_what_works_outside_and_tells_of_it_once() {
     for row in &rows {
         outside(&mut scene, row, &mut wrong);
         inside(&mut scene, row, &mut wrong);
-        let _ = scene.stage.events.drain(|_| ());
     }
     for hook in HOOKS.iter().filter(|hook| scene.there(hook)) {
         let [allowed, denied] = scene.hits(hook);

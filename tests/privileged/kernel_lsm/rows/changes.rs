@@ -103,7 +103,8 @@ fn sizes_and_modes() -> Vec<Row> {
         }),
         no("cut where reading is allowed", &PATH_TRUNCATE, EACCES, |a| {
             a.call(SYS_truncate, &[A::P("r/file"), A::N(1)])
-        }),
+        })
+        .because("right-missing"),
         yes("cut", &PATH_TRUNCATE, |a| {
             a.call(SYS_truncate, &[A::P("rw/file"), A::N(1)])
         }),
@@ -124,7 +125,8 @@ fn sizes_and_modes() -> Vec<Row> {
         }),
         no("mode where reading is allowed", &PATH_CHMOD, EACCES, |a| {
             a.call(SYS_chmod, &[A::P("r/file"), A::N(0o777)])
-        }),
+        })
+        .because("right-missing"),
         no("mode through a descriptor", &PATH_CHMOD, EACCES, |a| {
             a.call(SYS_fchmod, &[A::N(HELD_OUTSIDE), A::N(0o777)])
         }),
@@ -133,10 +135,12 @@ fn sizes_and_modes() -> Vec<Row> {
         }),
         no("run as its owner", &PATH_CHMOD, EACCES, |a| {
             a.call(SYS_chmod, &[A::P("rwx/program"), A::N(0o4755)])
-        }),
+        })
+        .because("set-id"),
         no("run as its group", &PATH_CHMOD, EACCES, |a| {
             a.call(SYS_fchmod, &[A::N(HELD_RW), A::N(0o2755)])
-        }),
+        })
+        .because("set-id"),
         yes("mode", &PATH_CHMOD, |a| {
             a.call(SYS_chmod, &[A::P("rw/file"), A::N(0o600)])
         }),
@@ -145,7 +149,8 @@ fn sizes_and_modes() -> Vec<Row> {
         }),
         no("owner where reading is allowed", &PATH_CHOWN, EACCES, |a| {
             a.call(SYS_chown, &[A::P("r/file"), A::N(1), A::N(1)])
-        }),
+        })
+        .because("right-missing"),
         no("owner of a link", &PATH_CHOWN, EACCES, |a| {
             a.call(SYS_lchown, &[A::P("outside/link-in"), A::N(1), A::N(1)])
         }),
@@ -160,7 +165,8 @@ fn sizes_and_modes() -> Vec<Row> {
         }),
         no("times where reading is allowed", &INODE_SETATTR, EACCES, |a| {
             times(a, "r/file")
-        }),
+        })
+        .because("right-missing"),
         no("times through a descriptor", &INODE_SETATTR, EACCES, |a| {
             a.call(SYS_utimensat, &[A::N(HELD_OUTSIDE), A::N(0), A::N(0), A::N(0)])
         }),
@@ -178,7 +184,8 @@ fn attributes() -> Vec<Row> {
             &INODE_SETXATTR,
             EACCES,
             |a| attribute(a, "r/file", "user.one", b"1"),
-        ),
+        )
+        .because("right-missing"),
         no("attribute through a descriptor", &INODE_SETXATTR, EACCES, |a| {
             let args = [A::N(HELD_OUTSIDE), A::T("user.two"), A::B(b"2"), A::N(1), A::N(0)];
             a.call(SYS_fsetxattr, &args)
@@ -196,6 +203,7 @@ fn attributes() -> Vec<Row> {
             EACCES,
             |a| without(a, "r/file", "user.none"),
         )
+        .because("right-missing")
         .outside(End::Is(-61)),
         yes("attribute taken", &INODE_REMOVEXATTR, |a| {
             attribute(a, "rw/file", "user.one", b"1");
@@ -209,7 +217,8 @@ fn attributes() -> Vec<Row> {
             &INODE_SET_ACL,
             EACCES,
             |a| attribute(a, "r/file", LIST, &access_list()),
-        ),
+        )
+        .because("right-missing"),
         no("access list outside, before 6.2", &INODE_SETXATTR, EACCES, |a| {
             attribute(a, "outside/file", LIST, &access_list())
         }),
@@ -224,7 +233,8 @@ fn attributes() -> Vec<Row> {
             &INODE_REMOVE_ACL,
             EACCES,
             |a| without(a, "r/file", LIST),
-        ),
+        )
+        .because("right-missing"),
         yes("access list taken", &INODE_REMOVE_ACL, |a| {
             without(a, "rw/file", LIST)
         }),
@@ -235,10 +245,12 @@ fn flags_and_watches() -> Vec<Row> {
     vec![
         no("flags through a descriptor", &FILE_IOCTL, EACCES, |a| {
             flags(a, HELD_OUTSIDE)
-        }),
+        })
+        .because("outside-roots"),
         no("flags where reading is allowed", &FILE_IOCTL, EACCES, |a| {
             flags(a, HELD_R)
-        }),
+        })
+        .because("right-missing"),
         yes("flags", &FILE_IOCTL, |a| flags(a, HELD_RW)),
         no("flags outside by name", &INODE_FILE_SETATTR, EACCES, |a| {
             file_attributes(a, "outside/file")
@@ -248,7 +260,8 @@ fn flags_and_watches() -> Vec<Row> {
             &INODE_FILE_SETATTR,
             EACCES,
             |a| file_attributes(a, "r/file"),
-        ),
+        )
+        .because("right-missing"),
         yes("flags by name", &INODE_FILE_SETATTR, |a| {
             file_attributes(a, "rw/file")
         }),
@@ -311,10 +324,12 @@ fn flags_and_watches() -> Vec<Row> {
         }),
         no("mark a whole filesystem from within", &PATH_NOTIFY, EACCES, |a| {
             mark(a, "r/file", WHOLE_FILESYSTEM)
-        }),
+        })
+        .because("kind"),
         no("mark a whole mount from within", &PATH_NOTIFY, EACCES, |a| {
             mark(a, "r/file", WHOLE_MOUNT)
-        }),
+        })
+        .because("kind"),
         yes("watch", &PATH_NOTIFY, |a| watch(a, "r")),
         yes("mark", &PATH_NOTIFY, |a| mark(a, "r/file", 1)),
     ]

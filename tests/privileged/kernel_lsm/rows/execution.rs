@@ -63,10 +63,12 @@ pub(super) fn rows() -> Vec<Row> {
         }),
         no("a program that may be read", &FILE_OPEN, EACCES, |a| {
             execute(a, "r/program")
-        }),
+        })
+        .because("right-missing"),
         no("a program that may be written", &FILE_OPEN, EACCES, |a| {
             execute(a, "rw/program")
-        }),
+        })
+        .because("right-missing"),
         no("a script whose interpreter is outside", &FILE_OPEN, EACCES, |a| {
             execute(a, "rwx/script")
         }),
@@ -76,25 +78,29 @@ pub(super) fn rows() -> Vec<Row> {
                 SYS_execveat,
                 &[A::N(held), A::T(""), A::N(0), A::N(0), A::N(EMPTY_PATH)],
             )
-        }),
+        })
+        .because("no-file"),
         no("the same by its name", &FILE_OPEN, EACCES, |a| {
             let held = memory(a);
             let name = format!("/proc/self/fd/{held}");
             a.run(SYS_execve, &[A::T(&name), A::N(0), A::N(0)])
-        }),
+        })
+        .because("no-file"),
         yes("a program", &FILE_OPEN, |a| execute(a, "rwx/program")),
         no(
             "a file that may be read mapped as code",
             &MMAP_FILE,
             EACCES,
             |a| map_named(a, "r/program", PROT_READ | PROT_EXEC),
-        ),
+        )
+        .because("right-missing"),
         no(
             "a file that may be written mapped as code",
             &MMAP_FILE,
             EACCES,
             |a| map_named(a, "rw/program", PROT_EXEC),
-        ),
+        )
+        .because("right-missing"),
         no("a held file mapped as code", &MMAP_FILE, EACCES, |a| {
             map(a, super::HELD_OUTSIDE, PROT_READ | PROT_EXEC)
         }),
@@ -106,7 +112,8 @@ pub(super) fn rows() -> Vec<Row> {
                 let held = memory(a);
                 map(a, held, PROT_READ | PROT_EXEC)
             },
-        ),
+        )
+        .because("no-file"),
         no(
             "a file read by a process that reads code",
             &MMAP_FILE,
@@ -119,7 +126,8 @@ pub(super) fn rows() -> Vec<Row> {
                 a.call(SYS_personality, &[A::N(before)]);
                 mapped
             },
-        ),
+        )
+        .because("right-missing"),
         yes("mapped as code", &MMAP_FILE, |a| {
             map_named(a, "rwx/program", PROT_READ | PROT_EXEC)
         }),
@@ -128,7 +136,8 @@ pub(super) fn rows() -> Vec<Row> {
         }),
         no("a mapped file made code", &FILE_MPROTECT, EACCES, |a| {
             made_code(a, "r/program")
-        }),
+        })
+        .because("right-missing"),
         no(
             "memory with a descriptor made code",
             &FILE_MPROTECT,
@@ -140,7 +149,8 @@ pub(super) fn rows() -> Vec<Row> {
                 assert!(at > 0, "{at}");
                 a.call(SYS_mprotect, &[A::N(at), A::N(4096), A::N(i64::from(PROT_EXEC))])
             },
-        ),
+        )
+        .because("no-file"),
         yes("a mapped program made code", &FILE_MPROTECT, |a| {
             made_code(a, "rwx/program")
         }),

@@ -31,19 +31,22 @@ pub(super) fn rows() -> Vec<Row> {
             &FILE_OPEN,
             EACCES,
             |a| a.open("r/file", O_WRONLY),
-        ),
+        )
+        .because("right-missing"),
         no(
             "open for both where reading is allowed",
             &FILE_OPEN,
             EACCES,
             |a| a.open("r/file", O_RDWR),
-        ),
+        )
+        .because("right-missing"),
         no(
             "open to control where reading is allowed",
             &FILE_OPEN,
             EACCES,
             |a| a.open("r/file", O_WRONLY | O_RDWR),
-        ),
+        )
+        .because("right-missing"),
         no("open outside by a directory held", &FILE_OPEN, EACCES, |a| {
             a.call(
                 SYS_openat,
@@ -64,7 +67,8 @@ pub(super) fn rows() -> Vec<Row> {
         }),
         no("create where reading is allowed", &PATH_MKNOD, EACCES, |a| {
             a.open("r/new", O_CREAT | O_RDONLY)
-        }),
+        })
+        .because("right-missing"),
         no("a file without a name outside", &FILE_OPEN, EACCES, |a| {
             a.open("outside", O_TMPFILE | O_RDWR)
         }),
@@ -73,7 +77,8 @@ pub(super) fn rows() -> Vec<Row> {
             &FILE_OPEN,
             EACCES,
             |a| a.open("r", O_TMPFILE | O_RDWR),
-        ),
+        )
+        .because("right-missing"),
         no("a link out", &FILE_OPEN, EACCES, |a| {
             a.open("rw/link-out", O_RDONLY)
         }),
@@ -115,13 +120,15 @@ pub(super) fn rows() -> Vec<Row> {
         }),
         no("cutting by an open to read", &FILE_TRUNCATE, EACCES, |a| {
             a.open("r/file", O_RDONLY | O_TRUNC)
-        }),
+        })
+        .because("right-missing"),
         no(
             "cutting by an open to read, before 6.2",
             &PATH_TRUNCATE,
             EACCES,
             |a| a.open("r/file", O_RDONLY | O_TRUNC),
-        ),
+        )
+        .because("right-missing"),
         yes("read", &FILE_OPEN, |a| a.open("r/file", O_RDONLY)),
         yes("read and write", &FILE_OPEN, |a| a.open("rw/file", O_RDWR)),
         yes("control", &FILE_OPEN, |a| a.open("rw/file", O_WRONLY | O_RDWR)),

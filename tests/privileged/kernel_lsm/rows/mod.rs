@@ -10,7 +10,7 @@ mod sockets;
 
 use std::os::unix::ffi::OsStrExt as _;
 
-use guard_common::hooks::Hook;
+use guard_common::hooks::{Hook, Rule};
 use guard_tests::arena::{Arg, Subject, words};
 
 use crate::place::Place;
@@ -49,6 +49,8 @@ pub(crate) struct Row {
     pub(crate) refused: bool,
     /// The control.
     pub(crate) outside: End,
+    /// What the record of the refusal says.
+    pub(crate) why: &'static str,
     /// Made where the programs of the sandbox's cgroup do not decide before: by a process that left it and has its
     /// label.
     pub(crate) label_alone: bool,
@@ -62,6 +64,12 @@ const fn no(name: &'static str, hook: &'static Hook, inside: End, act: fn(&mut A
         inside,
         refused: true,
         outside: End::Done,
+        why: match hook.rule {
+            Rule::Never => "never",
+            Rule::Same => "stranger",
+            Rule::Kind => "kind",
+            _ => "outside-roots",
+        },
         label_alone: false,
         act,
     }
@@ -74,6 +82,7 @@ const fn yes(name: &'static str, hook: &'static Hook, act: fn(&mut Actor<'_>) ->
         inside: End::Done,
         refused: false,
         outside: End::Done,
+        why: "",
         label_alone: false,
         act,
     }
@@ -82,6 +91,10 @@ const fn yes(name: &'static str, hook: &'static Hook, act: fn(&mut Actor<'_>) ->
 impl Row {
     const fn outside(self, outside: End) -> Self {
         Self { outside, ..self }
+    }
+
+    const fn because(self, why: &'static str) -> Self {
+        Self { why, ..self }
     }
 
     const fn by_label(self) -> Self {

@@ -48,13 +48,15 @@ fn made() -> Vec<Row> {
         }),
         no("a directory where reading is allowed", &PATH_MKDIR, EACCES, |a| {
             a.call(SYS_mkdir, &[A::P("r/new"), A::N(0o755)])
-        }),
+        })
+        .because("right-missing"),
         no(
             "a directory that gives its group away",
             &PATH_MKDIR,
             EACCES,
             |a| a.call(SYS_mkdir, &[A::P("rw/new"), A::N(0o2755)]),
-        ),
+        )
+        .because("set-id"),
         yes("a directory", &PATH_MKDIR, |a| {
             a.call(SYS_mkdir, &[A::P("rw/new"), A::N(0o755)])
         }),
@@ -70,7 +72,8 @@ fn made() -> Vec<Row> {
             &PATH_RMDIR,
             EACCES,
             |a| a.call(SYS_rmdir, &[A::P("r/empty")]),
-        ),
+        )
+        .because("right-missing"),
         yes("removing a directory", &PATH_RMDIR, |a| {
             a.call(SYS_rmdir, &[A::P("rw/empty")])
         }),
@@ -82,7 +85,8 @@ fn made() -> Vec<Row> {
             &PATH_UNLINK,
             EACCES,
             |a| a.call(SYS_unlink, &[A::P("r/file")]),
-        ),
+        )
+        .because("right-missing"),
         yes("removing a file", &PATH_UNLINK, |a| {
             a.call(SYS_unlink, &[A::P("rw/file")])
         }),
@@ -94,7 +98,8 @@ fn made() -> Vec<Row> {
             &PATH_SYMLINK,
             EACCES,
             |a| a.call(SYS_symlink, &[A::T("file"), A::P("r/new")]),
-        ),
+        )
+        .because("right-missing"),
         yes("a symbolic link to outside", &PATH_SYMLINK, |a| {
             a.call(SYS_symlink, &[A::T("/etc/shadow"), A::P("rw/new")])
         }),
@@ -106,20 +111,25 @@ fn made() -> Vec<Row> {
         }),
         no("a socket where reading is allowed", &PATH_MKNOD, EACCES, |a| {
             bind(a, "r/new")
-        }),
+        })
+        .because("right-missing"),
         no("a device", &PATH_MKNOD, EACCES, |a| {
             node(a, "rw/new", S_IFCHR | 0o644, 0x103)
-        }),
+        })
+        .because("device"),
         no("a disk", &PATH_MKNOD, EACCES, |a| {
             node(a, "rwx/new", S_IFBLK | 0o644, 0x800)
-        }),
+        })
+        .because("device"),
         no("a file that is run as its owner", &PATH_MKNOD, EACCES, |a| {
             node(a, "rw/new", S_IFREG | 0o4755, 0)
-        }),
+        })
+        .because("set-id"),
         no("the same by opening", &PATH_MKNOD, EACCES, |a| {
             let flags = libc::O_CREAT | libc::O_RDWR;
             a.call(SYS_open, &[A::P("rwx/new"), A::N(i64::from(flags)), A::N(0o6755)])
-        }),
+        })
+        .because("set-id"),
         yes("a pipe", &PATH_MKNOD, |a| node(a, "rw/new", S_IFIFO | 0o644, 0)),
         yes("a socket", &PATH_MKNOD, |a| bind(a, "rw/new")),
     ]
@@ -145,13 +155,16 @@ fn moved() -> Vec<Row> {
         }),
         no("a name that may be written", &PATH_LINK, EACCES, |a| {
             two(a, SYS_link, "r/file", "rw/new")
-        }),
+        })
+        .because("right-missing"),
         no("a name that may be run", &PATH_LINK, EACCES, |a| {
             two(a, SYS_link, "rw/file", "rwx/new")
-        }),
+        })
+        .because("would-gain-rights"),
         no("a name where reading is allowed", &PATH_LINK, EACCES, |a| {
             two(a, SYS_link, "r/file", "r/new")
-        }),
+        })
+        .because("right-missing"),
         yes("a second name", &PATH_LINK, |a| {
             two(a, SYS_link, "rw/file", "rw/directory/new")
         }),
@@ -172,19 +185,23 @@ fn moved() -> Vec<Row> {
         }),
         no("moved from where reading is allowed", &PATH_RENAME, EACCES, |a| {
             two(a, SYS_rename, "r/file", "rw/new")
-        }),
+        })
+        .because("right-missing"),
         no("moved to where reading is allowed", &PATH_RENAME, EACCES, |a| {
             two(a, SYS_rename, "rw/file", "r/new")
-        }),
+        })
+        .because("right-missing"),
         no("moved to where it may be run", &PATH_RENAME, EACCES, |a| {
             two(a, SYS_rename, "rw/program", "rwx/new")
-        }),
+        })
+        .because("would-gain-rights"),
         no(
             "a directory moved to where it may be run",
             &PATH_RENAME,
             EACCES,
             |a| two(a, SYS_rename, "rw/directory", "rwx/new"),
-        ),
+        )
+        .because("would-gain-rights"),
         // Outside it fails otherwise: the directory there is not empty.
         no("a root itself", &PATH_RENAME, EACCES, |a| {
             two(a, SYS_rename, "rw", "services")
@@ -198,10 +215,12 @@ fn moved() -> Vec<Row> {
         }),
         no("exchanged with what may be run", &PATH_RENAME, EACCES, |a| {
             exchange(a, "rwx/file", "rw/file")
-        }),
+        })
+        .because("would-gain-rights"),
         no("the same, named the other way round", &PATH_RENAME, EACCES, |a| {
             exchange(a, "rw/file", "rwx/file")
-        }),
+        })
+        .because("would-gain-rights"),
         yes("moved", &PATH_RENAME, |a| {
             two(a, SYS_rename, "rw/file", "rw/directory/new")
         }),
