@@ -29,7 +29,11 @@ fn everything_works_outside(scene: &mut Scene, when: &str) {
 fn without_room_a_root_is_refused_and_nobody_else_notices() {
     let mut scene = Scene::set("full");
     let Scene { stage, place } = &mut scene;
-    assert!(stage.programs.hooks_start().is_err(), "once only");
+    let twice = stage.programs.hooks_start();
+    assert_eq!(
+        chain(&twice.unwrap_err()),
+        "the security hooks are put in force once by a process, and this one has tried before"
+    );
     let object = File::open(place.path("outside")).unwrap();
     let first = 1 << 40;
     let mut enrolled = 0;

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use guard_agent::warden::kernel::Event;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use crate::{
@@ -211,15 +212,27 @@ fn moved_things(scene: &mut Scene) {
     assert_eq!(open(scene, "outside/file", libc::O_RDONLY), -13);
 }
 
+/// The root is looked for in 64 steps, the object's own included.
 fn depth(scene: &mut Scene) {
-    for (directories, ends) in [(62, 0), (63, -13), (100, -13)] {
-        for root in ["rw", "outside"] {
-            let name = format!("{root}/{}file", "d/".repeat(directories));
-            let path = scene.stage.at(&name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, "deep").unwrap();
-            let expected = if root == "rw" { ends } else { -13 };
-            assert_eq!(open(scene, &name, libc::O_RDONLY), expected, "{name}");
-        }
+    for (root, directories, why) in [
+        ("rw", 62, None),
+        ("rw", 63, Some("too-deep")),
+        ("rw", 100, Some("too-deep")),
+        ("outside", 0, Some("outside-roots")),
+        ("outside", 100, Some("too-deep")),
+    ] {
+        let name = format!("{root}/{}file", "d/".repeat(directories));
+        let path = scene.stage.at(&name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "deep").unwrap();
+        let _ = scene.stage.events.drain(|_| ());
+        let expected = if why.is_none() { 0 } else { -13 };
+        assert_eq!(open(scene, &name, libc::O_RDONLY), expected, "{name}");
+        let mut told = Vec::new();
+        let _ = scene.stage.events.drain(|event| match event {
+            Event::Verdict(event) => told.push(event.reason),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(told, Vec::from_iter(why), "{name}");
     }
 }

@@ -3,9 +3,10 @@
 use std::{
     fs,
     io::{ErrorKind, Write as _},
+    os::linux::net::SocketAddrExt as _,
     os::unix::{
         fs::{MetadataExt as _, PermissionsExt as _},
-        net::{UnixDatagram, UnixListener},
+        net::{SocketAddr, UnixDatagram, UnixListener},
     },
     path::{Path, PathBuf},
 };
@@ -33,14 +34,16 @@ impl Place {
         fs::create_dir(&outside).unwrap();
         let stream = UnixListener::bind(outside.join("stream")).unwrap();
         let within = UnixListener::bind(at.join("rw/.stranger")).unwrap();
-        for name in ["mount", "mount2", "deep"] {
+        let address = SocketAddr::from_abstract_name(abstract_name(at)).unwrap();
+        let nameless = UnixListener::bind_addr(&address).unwrap();
+        for name in ["mount", "mount2"] {
             fs::create_dir(at.join(name)).unwrap();
         }
         let place = Self {
             at: at.to_owned(),
             bystander: Subject::start(),
             _services: (
-                vec![stream, within],
+                vec![stream, within, nameless],
                 UnixDatagram::bind(outside.join("datagram")).unwrap(),
             ),
         };
@@ -53,6 +56,11 @@ impl Place {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.at.join(name)
+    }
+
+    /// Of a service outside.
+    pub(crate) fn abstract_name(&self) -> String {
+        abstract_name(&self.at)
     }
 
     /// As if no row had been. What is hidden stays the same file: subjects hold it open.
@@ -110,6 +118,10 @@ impl Drop for Place {
             while umount2(&self.path(name), MntFlags::MNT_DETACH).is_ok() {}
         }
     }
+}
+
+fn abstract_name(at: &Path) -> String {
+    format!("guard-tests:{}", at.display())
 }
 
 fn empty(directory: &Path) {

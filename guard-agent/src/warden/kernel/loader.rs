@@ -316,7 +316,7 @@ impl Programs {
     /// Puts the programs of tier T1 in force, all or none. Nobody is under them before [`Self::enforce`]. Once: after
     /// it has failed it fails.
     pub fn hooks_start(&mut self) -> Result<(), KernelError> {
-        let relocated = self.relocated.take().ok_or(KernelError::NoHooks)?;
+        let relocated = self.relocated.take().ok_or(KernelError::HooksTwice)?;
         self.lsm = Some(Lsm::start(&relocated, &mut self.loaded, &self.places)?);
         Ok(())
     }

@@ -25,6 +25,24 @@ fn node(a: &mut Actor<'_>, name: &str, mode: u32, device: i64) -> i64 {
     a.call(SYS_mknod, &[A::P(name), A::N(i64::from(mode)), A::N(device)])
 }
 
+/// Of a file that was made without one where it may be written.
+fn first_name(a: &mut Actor<'_>, name: &str) -> i64 {
+    let made = a.open("rw", libc::O_TMPFILE | libc::O_RDWR);
+    assert!(made > 2, "{made}");
+    let here = A::N(i64::from(AT_FDCWD));
+    let follow = A::N(i64::from(libc::AT_SYMLINK_FOLLOW));
+    a.call(
+        SYS_linkat,
+        &[
+            here,
+            A::T(&format!("/proc/self/fd/{made}")),
+            here,
+            A::P(name),
+            follow,
+        ],
+    )
+}
+
 fn bind(a: &mut Actor<'_>, name: &str) -> i64 {
     let socket = a.call(SYS_socket, &[A::N(1), A::N(1), A::N(0)]);
     assert!(socket > 2, "{socket}");
@@ -165,6 +183,16 @@ fn moved() -> Vec<Row> {
             two(a, SYS_link, "r/file", "r/new")
         })
         .because("right-missing"),
+        no(
+            "a file without a name given one where it may be run",
+            &PATH_LINK,
+            EACCES,
+            |a| first_name(a, "rwx/new"),
+        )
+        .because("would-gain-rights"),
+        yes("a file without a name given one", &PATH_LINK, |a| {
+            first_name(a, "rw/new")
+        }),
         yes("a second name", &PATH_LINK, |a| {
             two(a, SYS_link, "rw/file", "rw/directory/new")
         }),

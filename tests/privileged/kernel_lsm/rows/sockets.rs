@@ -166,6 +166,24 @@ fn ends() -> Vec<Row> {
             connect(a, SOCK_STREAM, "services/stream")
         }),
         no(
+            "a service outside without a file",
+            &UNIX_STREAM_CONNECT,
+            EACCES,
+            |a| {
+                let own = socket(a, AF_UNIX, SOCK_STREAM, 0);
+                let address = [
+                    &1_u16.to_ne_bytes(),
+                    &b"\0"[..],
+                    a.place.abstract_name().as_bytes(),
+                ]
+                .concat();
+                a.call(
+                    SYS_connect,
+                    &[A::N(own), A::B(&address), A::N(address.len() as i64)],
+                )
+            },
+        ),
+        no(
             "a stranger's service in a root",
             &UNIX_STREAM_CONNECT,
             EACCES,
