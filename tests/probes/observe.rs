@@ -72,6 +72,10 @@ fn obey(words: &[&str]) -> String {
         ["run", rest @ ..] => children::run(&Call::parse(rest), None),
         ["into", cgroup, rest @ ..] => children::run(&Call::parse(rest), Some(number(cgroup))),
         ["narrow", nr, a, b, c] => children::narrow(number(nr), [number(a), number(b), number(c)]),
+        ["handle", mount, path] => CString::new(unhex(path)).map_or_else(
+            |_| "not a path".to_owned(),
+            |path| children::by_handle(number(mount) as i32, &path),
+        ),
         ["child"] => children::child(),
         ["peek", pid] => children::peek(number(pid) as i32),
         ["send", socket, file] => children::send(number(socket) as i32, number(file) as i32),

@@ -11,7 +11,7 @@ use libc::{
     SYS_removexattr, SYS_setxattr, SYS_truncate, SYS_utimensat,
 };
 
-use super::{A, Actor, EACCES, End, HANDED, HELD_OUTSIDE, HELD_R, HELD_RW, Row, no, yes};
+use super::{A, Actor, EACCES, End, HANDED, HELD_OUTSIDE, HELD_R, HELD_RW, OUTSIDE_DIRECTORY, Row, no, yes};
 
 const SETFLAGS: i64 = 0x4008_6602;
 const TIOCSTI: i64 = 0x5412;
@@ -318,6 +318,13 @@ fn flags_and_watches() -> Vec<Row> {
         no("watch outside", &PATH_NOTIFY, EACCES, |a| watch(a, "outside")),
         no("watch a file outside", &PATH_NOTIFY, EACCES, |a| {
             watch(a, "outside/file")
+        }),
+        no("a signal for what happens outside", &PATH_NOTIFY, EACCES, |a| {
+            let (file, watch) = (A::N(OUTSIDE_DIRECTORY), A::N(1026));
+            // `DN_RENAME`, and an end of it.
+            let watched = a.call(SYS_fcntl, &[file, watch, A::N(0x10)]);
+            a.call(SYS_fcntl, &[file, watch, A::N(0)]);
+            watched
         }),
         no("mark outside", &PATH_NOTIFY, EACCES, |a| {
             mark(a, "outside/file", 1)

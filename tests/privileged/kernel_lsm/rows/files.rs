@@ -129,6 +129,15 @@ pub(super) fn rows() -> Vec<Row> {
             |a| a.open("r/file", O_RDONLY | O_TRUNC),
         )
         .because("right-missing"),
+        no(
+            "open outside by what its filesystem knows it by",
+            &FILE_OPEN,
+            EACCES,
+            |a| by_handle(a, "outside/file"),
+        ),
+        yes("the same within", &FILE_OPEN, |a| {
+            by_handle(a, "r/directory/file")
+        }),
         yes("read", &FILE_OPEN, |a| a.open("r/file", O_RDONLY)),
         yes("read and write", &FILE_OPEN, |a| a.open("rw/file", O_RDWR)),
         yes("control", &FILE_OPEN, |a| a.open("rw/file", O_WRONLY | O_RDWR)),
@@ -160,6 +169,11 @@ pub(super) fn rows() -> Vec<Row> {
         }),
         yes("a file in memory opened again", &FILE_OPEN, memory_again),
     ]
+}
+
+fn by_handle(a: &mut Actor<'_>, name: &str) -> i64 {
+    let order = format!("handle {} {}", super::OUTSIDE_DIRECTORY, a.hex(name));
+    a.order(&order)
 }
 
 fn memory_again(a: &mut Actor<'_>) -> i64 {

@@ -189,7 +189,14 @@ impl Actor<'_> {
         first.parse().unwrap_or_else(|_| panic!("{order}: {answer:?}"))
     }
 
-    /// An open file, which has to come.
+    /// A path of the place as orders take it.
+    pub(crate) fn hex(&self, name: &str) -> String {
+        let path = self.place.path(name);
+        let bytes = path.as_os_str().as_bytes();
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Opens a file.
     pub(crate) fn open(&mut self, name: &str, flags: i32) -> i64 {
         self.call(libc::SYS_open, &[A::P(name), A::N(i64::from(flags)), A::N(0o644)])
     }

@@ -7,9 +7,10 @@ use guard_common::hooks::{
 };
 use libc::{
     AT_FDCWD, CLONE_NEWUSER, MS_BIND, MS_REMOUNT, SYS_add_key, SYS_bpf, SYS_chroot, SYS_finit_module,
-    SYS_fsconfig, SYS_fspick, SYS_init_module, SYS_io_uring_register, SYS_io_uring_setup, SYS_keyctl,
-    SYS_mount, SYS_move_mount, SYS_open_tree, SYS_perf_event_open, SYS_pivot_root, SYS_quotactl,
-    SYS_settimeofday, SYS_socket, SYS_syslog, SYS_umount2, SYS_unshare, SYS_userfaultfd,
+    SYS_fsconfig, SYS_fspick, SYS_init_module, SYS_io_uring_register, SYS_io_uring_setup,
+    SYS_kexec_file_load, SYS_kexec_load, SYS_keyctl, SYS_mount, SYS_move_mount, SYS_open_tree,
+    SYS_perf_event_open, SYS_pivot_root, SYS_quotactl, SYS_settimeofday, SYS_socket, SYS_syslog, SYS_umount2,
+    SYS_unshare, SYS_userfaultfd,
 };
 
 use super::{A, Actor, EACCES, EPERM, End, NULL, RING, Row, no, yes};
@@ -29,16 +30,7 @@ fn mount(a: &mut Actor<'_>, what: &str, to: &str, kind: A<'_>, flags: u64) -> i6
 
 /// Opens a file through the ring from before.
 fn ring_open(a: &mut Actor<'_>, name: &str, flags: u32, personality: i64) -> i64 {
-    use std::{fmt::Write as _, os::unix::ffi::OsStrExt as _};
-    let path = a.place.path(name);
-    let hex = path
-        .as_os_str()
-        .as_bytes()
-        .iter()
-        .fold(String::new(), |mut hex, byte| {
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        });
+    let hex = a.hex(name);
     // `IORING_OP_OPENAT`, to read.
     a.order(&format!("ring 18 {flags} {AT_FDCWD} p={hex} 0 0 {personality}"))
 }
@@ -121,6 +113,18 @@ fn kernel() -> Vec<Row> {
             a.call(SYS_finit_module, &[A::N(file), A::T(""), A::N(0)])
         })
         .outside(End::Is(-8)),
+        no("another kernel", &KERNEL_LOAD_DATA, EPERM, |a| {
+            a.call(SYS_kexec_load, &[A::N(0), A::N(0), A::N(0), A::N(0)])
+        }),
+        no("another kernel from a file", &KERNEL_READ_FILE, EPERM, |a| {
+            let file = a.open("rwx/program", 0);
+            a.call(
+                SYS_kexec_file_load,
+                &[A::N(file), A::N(-1), A::N(1), A::T(""), A::N(4)],
+            )
+        })
+        // It is none.
+        .outside(End::Not(-1)),
         no("the kernel's log", &SYSLOG, EPERM, |a| {
             a.call(SYS_syslog, &[A::N(3), A::B(&[0; 64]), A::N(64)])
         }),
