@@ -57,6 +57,7 @@ pub const GLOBAL_DENTRY_PARENT: &str = "DENTRY_PARENT";
 pub const GLOBAL_DENTRY_INODE: &str = "DENTRY_INODE";
 pub const GLOBAL_DENTRY_SB: &str = "DENTRY_SB";
 pub const GLOBAL_DENTRY_NAME: &str = "DENTRY_NAME";
+pub const GLOBAL_QSTR_NAME: &str = "QSTR_NAME";
 pub const GLOBAL_INODE_GENERATION: &str = "INODE_GENERATION";
 pub const GLOBAL_SB_FLAGS: &str = "SB_FLAGS";
 pub const GLOBAL_TASK_CRED: &str = "TASK_CRED";

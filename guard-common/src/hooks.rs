@@ -33,7 +33,10 @@ pub enum Presence {
     /// On every kernel of the tier.
     Required,
     /// Came later, and why its absence before leaves nothing open.
-    Since { version: &'static str, without: &'static str },
+    Since {
+        version: &'static str,
+        without: &'static str,
+    },
 }
 
 /// Where an argument stands on the kernels the programs were written for.
@@ -139,7 +142,7 @@ hooks! {
     4 FILE_RECEIVE "file_receive" Rule::Inside(0), EACCES, Required, [pointer("file", 0, 0)],
         "taking an open file from another process";
     5 FILE_IOCTL "file_ioctl" Rule::Kind, EACCES, Required, [pointer("file", 0, 0), number(1)],
-        "typing into a terminal";
+        "typing into a terminal, changing flags of what is only read";
     6 FILE_TRUNCATE "file_truncate" Rule::Inside(WRITE), EACCES,
         Since { version: "6.2", without: "`path_truncate` is called for descriptors, too" },
         [pointer("file", 0, 0)],
@@ -172,8 +175,8 @@ hooks! {
         "moving a file to where more may be done with it, exchanging two";
     17 PATH_CHROOT "path_chroot" Rule::Never, EPERM, Required, [pointer("path", 0, 0)],
         "another root directory";
-    18 PATH_NOTIFY "path_notify" Rule::Inside(READ), EACCES, Required, [pointer("path", 0, 0)],
-        "watching what others do with a file";
+    18 PATH_NOTIFY "path_notify" Rule::Inside(READ), EACCES, Required, [pointer("path", 0, 0), number(2)],
+        "watching what others do with a file, or on a whole filesystem";
     19 INODE_SETATTR "inode_setattr" Rule::Inside(WRITE), EACCES, Required,
         [moved("dentry", 0, GLOBAL_SETATTR_DENTRY)],
         "changing times, owner or mode through a descriptor";
@@ -242,7 +245,7 @@ hooks! {
     46 URING_CMD "uring_cmd" Rule::Never, EPERM, Required, [],
         "device commands through io_uring";
     47 URING_ALLOWED "uring_allowed" Rule::Never, EPERM,
-        Since { version: "6.15", without: "seccomp refuses io_uring, and what goes through it is seen by the other hooks" },
+        Since { version: "6.15", without: "`inode_init_security_anon` refuses to make a ring" },
         [],
         "io_uring";
     48 KERNEL_MODULE_REQUEST "kernel_module_request" Rule::Never, EPERM, Required, [],
@@ -263,6 +266,14 @@ hooks! {
         "reading the person's keys";
     56 INODE_GETATTR "inode_getattr" Rule::Enrol, EACCES, Required, [pointer("path", 0, 0)],
         "nothing: the warden's own look at a root enrols it";
+    57 INODE_INIT_SECURITY_ANON "inode_init_security_anon" Rule::Kind, EPERM, Required, [pointer("qstr", 0, 1)],
+        "io_uring, whose workers act with credentials that the hooks take for the kernel's own; userfaultfd";
+    58 FILE_IOCTL_COMPAT "file_ioctl_compat" Rule::Kind, EACCES,
+        Since { version: "6.8", without: "`file_ioctl` is called for calls of 32 bits, too" },
+        [pointer("file", 0, 0), number(1)],
+        "the same as `file_ioctl` by calls of 32 bits";
+    59 FILE_FCNTL "file_fcntl" Rule::Kind, EACCES, Required, [number(1)],
+        "having the kernel send a signal to a process outside";
 }
 
 /// Why something was refused.
@@ -331,7 +342,10 @@ mod tests {
     fn every_reason_has_a_word_of_its_own() {
         for one in REASON_OUTSIDE..=REASON_DEVICE {
             assert!(reason(one).is_some(), "{one}");
-            assert!((one + 1..=REASON_DEVICE).all(|other| reason(one) != reason(other)), "{one}");
+            assert!(
+                (one + 1..=REASON_DEVICE).all(|other| reason(one) != reason(other)),
+                "{one}"
+            );
         }
         assert_eq!(reason(REASON_DEVICE + 1), None);
     }

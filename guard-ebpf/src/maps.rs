@@ -96,6 +96,8 @@ pub(crate) static DENTRY_SB: Global<u64> = Global::new(ABSENT);
 #[unsafe(no_mangle)]
 pub(crate) static DENTRY_NAME: Global<u64> = Global::new(ABSENT);
 #[unsafe(no_mangle)]
+pub(crate) static QSTR_NAME: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
 pub(crate) static INODE_GENERATION: Global<u64> = Global::new(ABSENT);
 #[unsafe(no_mangle)]
 pub(crate) static SB_FLAGS: Global<u64> = Global::new(ABSENT);

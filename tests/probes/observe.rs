@@ -12,6 +12,11 @@
     reason = "standard output is where the test reads the answers"
 )]
 
+#[path = "observe/children.rs"]
+mod children;
+#[path = "observe/uring.rs"]
+mod uring;
+
 use std::{
     ffi::CString,
     io::{self, Read as _, Write as _},
@@ -64,6 +69,24 @@ fn obey(words: &[&str]) -> String {
         ["filter"] => filter().map_or_else(|error| error.to_string(), |()| "done".to_owned()),
         ["exec", path] => execute(path),
         ["bench", times] => bench(number(times)),
+        ["run", rest @ ..] => children::run(&Call::parse(rest), None),
+        ["into", cgroup, rest @ ..] => children::run(&Call::parse(rest), Some(number(cgroup))),
+        ["narrow", nr, a, b, c] => children::narrow(number(nr), [number(a), number(b), number(c)]),
+        ["handle", mount, path] => CString::new(unhex(path)).map_or_else(
+            |_| "not a path".to_owned(),
+            |path| children::by_handle(number(mount) as i32, &path),
+        ),
+        ["child"] => children::child(),
+        ["peek", pid] => children::peek(number(pid) as i32),
+        ["send", socket, file] => children::send(number(socket) as i32, number(file) as i32),
+        ["take", socket] => children::take(number(socket) as i32),
+        ["ring", flags] => uring::make(number(flags) as u32),
+        // Like a call's number and arguments; one more than a call has.
+        ["ring", opcode, flags, rest @ ..] => {
+            let call = Call::parse(&[&["0"], rest].concat());
+            let [a, b, c, d, e, _] = call.args;
+            uring::act(&[number(opcode), number(flags), a, b, c, d, e])
+        }
         _ => "not an order".to_owned(),
     }
 }

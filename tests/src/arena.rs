@@ -76,14 +76,24 @@ impl Arena {
     pub fn subject(&self, place: &str) -> Subject {
         fs::create_dir_all(self.parent.join(place)).unwrap();
         let subject = Subject::start();
-        self.put(place, subject.pid());
+        self.enter(place, &subject);
         subject
     }
 
-    /// Moves a process there.
+    /// Puts a process into a cgroup of this arena that is there.
+    pub fn enter(&self, place: &str, subject: &Subject) {
+        self.put(place, subject.pid());
+    }
+
+    /// The same by its number.
     pub fn put(&self, place: &str, pid: u32) {
         let list = self.parent.join(place).join("cgroup.procs");
         fs::write(list, pid.to_string()).unwrap();
+    }
+
+    /// Puts a process into the hierarchy's root, where no program is attached.
+    pub fn leave(&self, subject: &Subject) {
+        fs::write(self.root.join("cgroup.procs"), subject.pid().to_string()).unwrap();
     }
 
     /// Sandbox, slot and a process that is observed in it.

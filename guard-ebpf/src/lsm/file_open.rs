@@ -12,6 +12,8 @@ use crate::maps::{FILE_DENTRY, FILE_FLAGS, FILE_MODE};
 
 const FMODE_READ: u32 = 1;
 const FMODE_WRITE: u32 = 2;
+/// A place and no more: nothing is done through it.
+const FMODE_PATH: u32 = 0x4000;
 /// `__FMODE_EXEC`, in the flags of a file that is opened to be executed.
 const FOR_EXECUTION: u32 = 0x20;
 
@@ -23,7 +25,8 @@ pub(crate) fn file_open(context: LsmContext) -> i32 {
     })
 }
 
-/// The rights that the mode of an open file stands for.
+/// The rights that the mode of an open file stands for. One that is opened neither to read nor to write takes the
+/// commands of its filesystem or device, which is why the kernel asks for both, too.
 #[inline(always)]
 pub(super) fn needs(file: u64) -> u32 {
     let mode: u32 = load(file, &FILE_MODE);
@@ -33,6 +36,9 @@ pub(super) fn needs(file: u64) -> u32 {
     }
     if mode & FMODE_WRITE != 0 {
         needs |= hooks::WRITE;
+    }
+    if needs == 0 && mode & FMODE_PATH == 0 {
+        needs = hooks::READ | hooks::WRITE;
     }
     if load::<u32>(file, &FILE_FLAGS) & FOR_EXECUTION != 0 {
         needs |= hooks::EXECUTE;

@@ -12,6 +12,7 @@ mod subject;
 mod tell;
 mod walk;
 
+mod file_fcntl;
 mod file_ioctl;
 mod file_mprotect;
 mod file_open;
@@ -19,6 +20,7 @@ mod file_receive;
 mod file_truncate;
 mod inode_attr;
 mod inode_getattr;
+mod inode_init_security_anon;
 mod inode_setattr;
 mod mmap_file;
 mod path_chmod;

@@ -85,6 +85,12 @@ pub(super) fn subject() -> Option<Subject> {
     Some(Subject { sandbox, slot, known })
 }
 
+/// Whether the task is where the network programs of its sandbox are. A socket stays where it was made.
+#[inline(always)]
+pub(super) fn is_in_its_cgroup(subject: &Subject) -> bool {
+    ancestor(SANDBOX_LEVEL.load()) == subject.sandbox
+}
+
 #[inline(always)]
 fn ancestor(level: u64) -> u64 {
     // SAFETY: the helper takes any level and touches no memory of ours.

@@ -3,6 +3,13 @@
 //! Takes root, a cgroup v2 hierarchy and a kernel that runs BPF LSM programs.
 #![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
 
+mod battery;
+mod elf;
+mod ends;
+mod filesystems;
 mod load;
+mod place;
+mod rows;
+mod scope;
 mod stage;
 mod told;

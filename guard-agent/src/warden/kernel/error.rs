@@ -40,6 +40,8 @@ pub enum KernelError {
     Unknown { missing: String },
     #[error("the security hooks are not in force")]
     NoHooks,
+    #[error("the security hooks are put in force once by a process, and this one has tried before")]
+    HooksTwice,
     #[error("cannot enrol a root with the security hooks")]
     Enrol { source: io::Error },
     #[error("cannot label a process for the security hooks")]

@@ -316,7 +316,7 @@ impl Programs {
     /// Puts the programs of tier T1 in force, all or none. Nobody is under them before [`Self::enforce`]. Once: after
     /// it has failed it fails.
     pub fn hooks_start(&mut self) -> Result<(), KernelError> {
-        let relocated = self.relocated.take().ok_or(KernelError::NoHooks)?;
+        let relocated = self.relocated.take().ok_or(KernelError::HooksTwice)?;
         self.lsm = Some(Lsm::start(&relocated, &mut self.loaded, &self.places)?);
         Ok(())
     }
@@ -483,7 +483,7 @@ mod tests {
         let mut names: Vec<&str> = object.programs.keys().map(String::as_str).collect();
         let mut wanted: Vec<&str> = PROGRAMS.iter().map(|spec| spec.op.name()).collect();
         wanted.extend(OBSERVERS);
-        wanted.extend(guard_common::hooks::HOOKS.iter().map(|hook| hook.name));
+        wanted.extend(HOOKS.iter().map(|hook| hook.name));
         names.sort_unstable();
         wanted.sort_unstable();
         assert_eq!(names, wanted);

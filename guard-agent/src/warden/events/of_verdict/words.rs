@@ -8,7 +8,7 @@ use guard_common::hooks::{self, EXECUTE, Hook, MAP, READ, WRITE};
 use crate::{audit::Field, confine::seccomp};
 
 /// The operation of a record, by the hook's name. Where a hook stands for several calls the one that is meant most.
-const OPERATIONS: [(&str, &str); 56] = [
+const OPERATIONS: [(&str, &str); 59] = [
     ("file_open", "open"),
     ("mmap_file", "mmap"),
     ("file_mprotect", "mprotect"),
@@ -65,6 +65,9 @@ const OPERATIONS: [(&str, &str); 56] = [
     ("key_alloc", "add_key"),
     ("key_permission", "keyctl"),
     ("inode_getattr", "stat"),
+    ("inode_init_security_anon", "io_uring_setup"),
+    ("file_ioctl_compat", "ioctl"),
+    ("file_fcntl", "fcntl"),
 ];
 
 /// What a hook's refusal is called in records.
@@ -108,7 +111,7 @@ pub(super) fn details(hook: &Hook, found: u32, detail: u64) -> BTreeMap<String, 
     }
     let low = detail as u32;
     match hook.name {
-        "file_ioctl" if low != 0 => tell("request", seccomp::request(low)),
+        "file_ioctl" | "file_ioctl_compat" if low != 0 => tell("request", seccomp::request(low)),
         "socket_create" => tell("type", seccomp::socket_type(low)),
         "path_chmod" | "path_mkdir" | "path_mknod" | "inode_setattr" if low != 0 => {
             tell("mode", seccomp::octal(low));

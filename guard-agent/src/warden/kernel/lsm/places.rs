@@ -12,7 +12,7 @@ use super::super::btf::KernelTypes;
 /// A global, and the members whose offsets add up to it.
 type Place = (&'static str, &'static [(&'static str, &'static str)]);
 
-const PLACES: [Place; 17] = [
+const PLACES: [Place; 18] = [
     (abi::GLOBAL_FILE_DENTRY, &[("file", "f_path"), ("path", "dentry")]),
     (abi::GLOBAL_FILE_FLAGS, &[("file", "f_flags")]),
     (abi::GLOBAL_FILE_MODE, &[("file", "f_mode")]),
@@ -21,6 +21,7 @@ const PLACES: [Place; 17] = [
     (abi::GLOBAL_DENTRY_INODE, &[("dentry", "d_inode")]),
     (abi::GLOBAL_DENTRY_SB, &[("dentry", "d_sb")]),
     (abi::GLOBAL_DENTRY_NAME, &[("dentry", "d_name"), ("qstr", "name")]),
+    (abi::GLOBAL_QSTR_NAME, &[("qstr", "name")]),
     (abi::GLOBAL_INODE_GENERATION, &[("inode", "i_generation")]),
     (abi::GLOBAL_SB_FLAGS, &[("super_block", "s_flags")]),
     (abi::GLOBAL_TASK_CRED, &[("task_struct", "cred")]),
@@ -138,5 +139,147 @@ impl Places {
                 Ok(())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use guard_common::hooks;
+
+    use super::*;
+    use crate::warden::kernel::btf::tests::{data, kernel, string_at};
+
+    const TIER: [&str; 4] = ["6.1", "6.12", "6.18", "7.3"];
+
+    fn global(places: &Places, name: &str) -> u64 {
+        let mut values = places.globals.iter().filter(|(global, _)| *global == name);
+        let (_, value) = values.next().unwrap();
+        assert_eq!(values.next(), None, "{name}");
+        *value
+    }
+
+    /// A kernel that calls something otherwise.
+    fn without(series: &str, name: &str) -> Places {
+        let mut altered = data(series).to_vec();
+        let at = string_at(&altered, name);
+        altered[at] = b'X';
+        Places::of(KernelTypes::parse(&altered).as_ref())
+    }
+
+    #[test]
+    fn every_kernel_of_the_tier_has_all_of_it() {
+        for series in TIER {
+            let places = Places::of(Some(&kernel(series)));
+            assert_eq!(places.missing, [""; 0], "{series}");
+            assert!(
+                places.globals.iter().all(|(_, value)| *value != ABSENT),
+                "{series}"
+            );
+            for hook in HOOKS.iter().filter(|hook| hook.presence == Presence::Required) {
+                assert!(
+                    places.hooks.iter().any(|(one, _)| *one == hook),
+                    "{series}: {}",
+                    hook.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn hooks_that_came_later_are_there_from_their_version_on() {
+        let later = |series: &str| -> Vec<&str> {
+            let places = Places::of(Some(&kernel(series)));
+            let names = places.hooks.iter().map(|(hook, _)| *hook);
+            names
+                .filter(|hook| hook.presence != Presence::Required)
+                .map(|hook| hook.name)
+                .collect()
+        };
+        let access_lists = ["file_truncate", "inode_set_acl", "inode_remove_acl"];
+        assert_eq!(later("6.1"), ["file_ioctl_compat"], "given to older kernels, too");
+        assert_eq!(
+            later("6.12"),
+            [&access_lists[..], &["file_ioctl_compat"]].concat()
+        );
+        for series in ["6.18", "7.3"] {
+            let more = ["inode_file_setattr", "uring_allowed", "file_ioctl_compat"];
+            assert_eq!(later(series), [&access_lists[..], &more].concat(), "{series}");
+        }
+    }
+
+    #[test]
+    fn arguments_that_moved_are_where_each_kernel_has_them() {
+        let moved = |series| {
+            let places = Places::of(Some(&kernel(series)));
+            [
+                hooks::GLOBAL_SETATTR_DENTRY,
+                hooks::GLOBAL_SETXATTR_DENTRY,
+                hooks::GLOBAL_REMOVEXATTR_DENTRY,
+            ]
+            .map(|name| global(&places, name))
+        };
+        assert_eq!(moved("6.1"), [0, 1, 1]);
+        assert_eq!(moved("6.12"), [1, 1, 1]);
+        assert_eq!(moved("6.18"), [1, 1, 1]);
+        assert_eq!(moved("7.3"), [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_kernel_before_the_tier_says_what_it_lacks() {
+        let places = Places::of(Some(&kernel("5.10")));
+        for lacks in [
+            "userns_create",
+            "uring_override_creds",
+            "uring_sqpoll",
+            "uring_cmd",
+        ] {
+            let text = format!("no security hook `{lacks}`");
+            assert!(places.missing.contains(&text), "{lacks}: {:?}", places.missing);
+        }
+        assert!(places.missing.iter().all(|text| !text.contains("file_open")));
+    }
+
+    #[test]
+    fn a_kernel_that_shows_no_types_has_nothing() {
+        let places = Places::of(None);
+        assert_eq!(places.missing, ["the kernel shows no types"]);
+        assert!(places.hooks.is_empty());
+        assert_eq!(places.globals.len(), PLACES.len());
+        assert!(places.globals.iter().all(|(_, value)| *value == ABSENT));
+    }
+
+    #[test]
+    fn each_required_hook_is_missed_by_its_name_and_no_other() {
+        for hook in HOOKS {
+            let function = format!("bpf_lsm_{}", hook.name);
+            if kernel("6.12").function(&function).is_none() {
+                continue;
+            }
+            let missing = without("6.12", &function).missing;
+            match hook.presence {
+                Presence::Required => assert_eq!(missing, [format!("no security hook `{}`", hook.name)]),
+                Presence::Since { .. } => assert_eq!(missing, [""; 0], "{}", hook.name),
+            }
+        }
+    }
+
+    #[test]
+    fn each_member_is_missed_by_its_name() {
+        let members = PLACES.iter().flat_map(|(_, members)| *members).chain(&SHARED);
+        for (structure, member) in members {
+            let text = format!("no member `{member}` of `struct {structure}` in the kernel's types");
+            let missing = without("6.12", member).missing;
+            assert!(missing.contains(&text), "{member}: {missing:?}");
+        }
+    }
+
+    #[test]
+    fn an_argument_of_another_type_is_missed() {
+        let missing = without("6.12", "vm_area_struct").missing;
+        assert!(
+            missing
+                .contains(&"security hook `file_mprotect`: no argument `struct vm_area_struct *`".to_owned()),
+            "{missing:?}"
+        );
     }
 }
