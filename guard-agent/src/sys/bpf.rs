@@ -55,7 +55,15 @@ pub fn load_sock_addr(
         expected_attach_type: attach_type,
         ..ProgLoad::default()
     };
-    load_program(name, license, instructions, LsmLoad { base, ..LsmLoad::default() })
+    load_program(
+        name,
+        license,
+        instructions,
+        LsmLoad {
+            base,
+            ..LsmLoad::default()
+        },
+    )
 }
 
 /// Loads a program on the security hook whose function has this number in the kernel's types.

@@ -167,7 +167,8 @@ pub(crate) fn wanted(hooks: bool) -> Result<(), proof::Why> {
     Err(proof::Why {
         why: "`--tier T2` leaves the security hooks out".to_owned(),
         change: Some(
-            "leave `--tier` out; a warden that runs without them ends some seconds after its last session".to_owned(),
+            "leave `--tier` out; a warden that runs without them ends some seconds after its last session"
+                .to_owned(),
         ),
     })
 }

@@ -123,7 +123,7 @@ fn roots_on_each_filesystem_and_what_becomes_of_them() {
         Some(&options),
     );
     for root in [tmpfs.join("root"), disk, merged] {
-        scene.stage.enrol(&root, 7);
+        scene.stage.enrol(&root, 15);
     }
 
     for root in ["tmpfs/root", "disk", "merged"] {
@@ -212,14 +212,14 @@ fn moved_things(scene: &mut Scene) {
     assert_eq!(open(scene, "outside/file", libc::O_RDONLY), -13);
 }
 
-/// The root is looked for in 64 steps, the object's own included.
+/// The root is looked for in 256 steps, the object's own included.
 fn depth(scene: &mut Scene) {
     for (root, directories, why) in [
-        ("rw", 62, None),
-        ("rw", 63, Some("too-deep")),
-        ("rw", 100, Some("too-deep")),
+        ("rw", 254, None),
+        ("rw", 255, Some("too-deep")),
+        ("rw", 300, Some("too-deep")),
         ("outside", 0, Some("outside-roots")),
-        ("outside", 100, Some("too-deep")),
+        ("outside", 300, Some("too-deep")),
     ] {
         let name = format!("{root}/{}file", "d/".repeat(directories));
         let path = scene.stage.at(&name);

@@ -87,7 +87,7 @@ fn the_object_its_rights_and_the_rule_are_told_once() {
         (event.hook.name, event.reason),
         ("path_rename", "would-gain-rights")
     );
-    assert_eq!((event.needs, event.found), (7, 3));
+    assert_eq!((event.needs, event.found), (15, 3));
     assert!(ends_with(event.names.as_ref(), &from), "{event:?}");
 }
 

@@ -5,9 +5,7 @@ use guard_common::syscalls::{CALLS, Call, Class};
 
 use guard_tests::arena::{Answer, Arena, Arg, Subject, drain, forced, words};
 
-use crate::{
-rows::{MISSING, OTHER, arguments},
-};
+use crate::rows::{MISSING, OTHER, arguments};
 
 const ENOENT: i64 = -2;
 const ENOSYS: i64 = -38;

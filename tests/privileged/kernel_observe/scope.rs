@@ -4,9 +4,7 @@ use guard_agent::warden::kernel::{Event, Events};
 
 use guard_tests::arena::{Answer, Arena, Arg, Subject, drain};
 
-use crate::{
-rows::MISSING,
-};
+use crate::rows::MISSING;
 
 const STAT: u32 = 4;
 

@@ -8,9 +8,7 @@ use guard_common::{
 
 use guard_tests::arena::{Arena, Arg, Subject, drain, words};
 
-use crate::{
-rows::MISSING,
-};
+use crate::rows::MISSING;
 
 const STAT: u32 = 4;
 const OPENAT: u32 = 257;
