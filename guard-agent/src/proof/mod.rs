@@ -108,6 +108,11 @@ impl Proofs {
             .all(|facet| self.verdict(facet, Layer::BpfLsm).holds())
     }
 
+    /// Whether somebody asked for that.
+    pub fn hooks_left_out(&self) -> bool {
+        self.hooks_left_out
+    }
+
     pub fn tier(&self) -> Tier {
         if self.hooked() {
             Tier::T1

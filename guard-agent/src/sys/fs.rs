@@ -13,6 +13,9 @@ use std::{
 
 use super::check;
 
+/// How often an open is tried that something else on this machine disturbed.
+const TRIES: usize = 64;
+
 /// `openat2`.
 pub fn open_at(directory: impl AsFd, path: &Path, flags: i32, resolve: u64) -> io::Result<OwnedFd> {
     let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
@@ -20,18 +23,48 @@ pub fn open_at(directory: impl AsFd, path: &Path, flags: i32, resolve: u64) -> i
     let mut how: libc::open_how = unsafe { std::mem::zeroed() };
     how.flags = (flags | libc::O_CLOEXEC) as u64;
     how.resolve = resolve;
-    // SAFETY: `path` is NUL-terminated, `how` has the size passed, both outlive the call.
-    let fd = check(unsafe {
-        libc::syscall(
-            libc::SYS_openat2,
-            directory.as_fd().as_raw_fd(),
-            path.as_ptr(),
-            ptr::from_ref(&how),
-            size_of::<libc::open_how>(),
-        )
-    })?;
+    let mut tries = 0;
+    let fd = loop {
+        // SAFETY: `path` is NUL-terminated, `how` has the size passed, both outlive the call.
+        let opened = check(unsafe {
+            libc::syscall(
+                libc::SYS_openat2,
+                directory.as_fd().as_raw_fd(),
+                path.as_ptr(),
+                ptr::from_ref(&how),
+                size_of::<libc::open_how>(),
+            )
+        });
+        tries += 1;
+        match opened {
+            // A rename or a mount meanwhile, anywhere: the kernel cannot tell whether `..` stayed inside.
+            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) && tries < TRIES => {}
+            other => break other?,
+        }
+    };
     // SAFETY: openat2 succeeded: a new descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Looks at an open object, as `stat` does, without a message to whoever serves its filesystem. The number of the mount
+/// it was opened on, where the kernel says it (5.8).
+pub fn look(object: impl AsFd) -> io::Result<Option<u64>> {
+    // SAFETY: an all-zero statx is a valid value of that plain C struct.
+    let mut found: libc::statx = unsafe { std::mem::zeroed() };
+    // SAFETY: an empty path that ends, and a structure that outlives the call.
+    check(
+        unsafe {
+            libc::statx(
+                object.as_fd().as_raw_fd(),
+                c"".as_ptr(),
+                libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC,
+                libc::STATX_MNT_ID,
+                &raw mut found,
+            )
+        }
+        .into(),
+    )?;
+    Ok((found.stx_mask & libc::STATX_MNT_ID != 0).then_some(found.stx_mnt_id))
 }
 
 /// A file in memory, without a name anywhere.

@@ -102,7 +102,13 @@ impl Running {
             Ok(watched) => watched,
             Err(error) => return Err((error, Box::new(parked))),
         };
-        let notes = super::unprivileged::notes(&warden.facts, &parked);
+        let mut notes = super::unprivileged::notes(&warden.facts, &parked);
+        if request.tier.is_none() && warden.facts.proofs.hooks_left_out() {
+            notes.push(
+                "not at tier T1: the run that started the warden said `--tier T2`; it ends some seconds after its last session"
+                    .to_owned(),
+            );
+        }
         Ok(Self {
             session: session.to_owned(),
             server: request.server.clone(),

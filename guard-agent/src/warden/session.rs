@@ -117,15 +117,15 @@ async fn with_trail(
             .and_then(|()| registry::write(state, entry))
             .map_err(|error| step_failed("launch.register", error))
     };
+    let ids = ids(&request.user)?;
+    super::unprivileged::same_ids(warden.context.ground, &ids)?;
+    report::tier(&request, &warden.facts)?;
     registered(&entry)?;
     let unregister = || {
         if let Err(error) = registry::remove(state, &session) {
             tracing::error!(session, %error, "cannot remove the session file");
         }
     };
-    let ids = ids(&request.user)?;
-    super::unprivileged::same_ids(warden.context.ground, &ids)?;
-    report::tier(&request, &warden.facts)?;
     let job = Job {
         session: session.clone(),
         request: request.clone(),

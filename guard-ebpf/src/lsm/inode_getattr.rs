@@ -60,8 +60,8 @@ fn enrol(context: &LsmContext, thread: u64) {
         ino: load(inode, &INODE_INO),
         dev: load(block, &SB_DEV),
         generation: load(inode, &INODE_GENERATION),
-        // What it lies in was enrolled before.
-        rights: wanted.rights | walk::rights(dentry, wanted.sandbox).rights,
+        // One object by two paths has the rights of both. What it lies in is another one's: the nearest root decides.
+        rights: wanted.rights | walk::enrolled(inode, wanted.sandbox),
         reserved: 0,
     };
     if ROOTS.insert(&key, &root, 0).is_err() {

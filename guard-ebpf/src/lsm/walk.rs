@@ -38,8 +38,18 @@ pub(super) fn is_nameless(dentry: u64) -> bool {
     load::<u64>(block, &SB_FLAGS) & NO_USER != 0
 }
 
-/// The rights of the nearest root that an object lies in. A root within another has the other's rights, too, since it
-/// was enrolled.
+/// The rights of an object that is enrolled itself, 0 for another.
+#[inline(always)]
+pub(super) fn enrolled(inode: u64, sandbox: u64) -> u32 {
+    let Some(root) = ROOTS.get_ptr(&RootKey { inode, sandbox }) else {
+        return 0;
+    };
+    // SAFETY: a live map value of this type.
+    let root: RootValue = unsafe { root.read_volatile() };
+    confirmed(&root, inode)
+}
+
+/// The rights of the nearest root that an object lies in.
 #[inline(always)]
 pub(super) fn rights(dentry: u64, sandbox: u64) -> Found {
     let mut at = dentry;

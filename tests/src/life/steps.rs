@@ -141,6 +141,9 @@ pub const LAUNCH: &[&str] = &[
     "init.exec",
 ];
 
+/// Only at tier T1, once the sandbox is verified.
+pub const HOOKS: &[&str] = &["launch.enrol"];
+
 /// What an ordinary user's warden has instead.
 pub const WARDEN_T3: &[&str] = &[
     "warden.lock",
@@ -179,7 +182,8 @@ pub fn warden(tier: Tier) -> Vec<&'static str> {
 #[must_use]
 pub fn launch(tier: Tier) -> Vec<&'static str> {
     match tier {
-        Tier::T1 | Tier::T2 => LAUNCH.to_vec(),
+        Tier::T1 => [LAUNCH, HOOKS].concat(),
+        Tier::T2 => LAUNCH.to_vec(),
         Tier::T3 => [LAUNCH, USER_NAMESPACE].concat(),
         Tier::T3Bare => without(LAUNCH, NAMESPACES),
     }
@@ -239,6 +243,7 @@ pub fn tested() -> BTreeSet<String> {
         WARDEN_T3,
         PROOF,
         LAUNCH,
+        HOOKS,
         USER_NAMESPACE,
         LAUNCH_WRITES,
         GATEWAY,

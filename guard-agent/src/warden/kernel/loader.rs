@@ -321,9 +321,10 @@ impl Programs {
         Ok(())
     }
 
-    /// Takes them out of force again.
+    /// Takes them out of force again, or lets go of what they would be loaded from: they are not started after this.
     pub fn hooks_stop(&mut self) {
         self.lsm = None;
+        self.relocated = None;
     }
 
     /// How often a hook decided for tasks of sandboxes.

@@ -42,7 +42,7 @@ fn lock(enroller: &Mutex<Enroller>) -> std::sync::MutexGuard<'_, Enroller> {
 }
 
 /// A place of the view and what the hooks allow there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 struct Rule {
     path: PathBuf,
     rights: u32,
@@ -50,21 +50,44 @@ struct Rule {
     follow: bool,
     /// Whether there may be nothing: a small file that this view has not, a mount that another one hides.
     optional: bool,
+    how: How,
 }
 
-/// The rules of a view.
-pub(super) struct Rules(Vec<Rule>);
+/// How the object of a rule is found.
+#[derive(Debug)]
+enum How {
+    /// It is the one that was mounted.
+    Held(OwnedFd),
+    /// One of the sandbox's own, by its path.
+    ByPath,
+    /// The root of the mount with this number.
+    Mount(u64),
+}
+
+/// The rules of a view, and where a mount holds a name of one of them: that lies in it.
+pub(super) struct Rules {
+    rules: Vec<Rule>,
+    held: Vec<PathBuf>,
+}
 
 impl Rules {
-    pub(super) fn of(setup: &Setup, entries: &[Entry]) -> Self {
-        let mut rules: Vec<Rule> = entries
-            .iter()
-            .filter_map(|entry| {
-                let rights = entry.point.rights?;
-                let map = if entry.attributes.no_exec { 0 } else { MAP };
-                Some(rule(entry.point.path.as_path(), bits(rights) | map))
-            })
-            .collect();
+    pub(super) fn of(setup: &Setup, entries: &[Entry]) -> io::Result<Self> {
+        let mut rules: Vec<Rule> = Vec::new();
+        let mut held = Vec::new();
+        for entry in entries {
+            let path = entry.point.path.as_path();
+            let Some(rights) = entry.point.rights else {
+                held.push(path.to_path_buf());
+                continue;
+            };
+            let map = if entry.attributes.no_exec { 0 } else { MAP };
+            // At one path the later one is on top.
+            rules.retain(|rule| rule.path != path);
+            rules.push(Rule {
+                how: How::Held(entry.object.try_clone()?),
+                ..rule(path, bits(rights) | map)
+            });
+        }
         // A root on top of one of the sandbox's own trees has hidden it.
         let shown = |tree: &Path| {
             !entries
@@ -94,29 +117,30 @@ impl Rules {
             optional: true,
             ..rule(path.as_path(), READ)
         }));
-        Self(rules)
+        Ok(Self { rules, held })
     }
 
     /// With the mounts below each place, outer before inner.
-    fn with_mounts(mut self, mounts: &[PathBuf]) -> Vec<Rule> {
+    fn with_mounts(mut self, mounts: &[(u64, PathBuf)]) -> Vec<Rule> {
         let below: Vec<Rule> = mounts
             .iter()
-            .filter(|mount| self.0.iter().all(|rule| rule.path != **mount))
-            .filter_map(|mount| {
+            .filter(|(_, at)| self.rules.iter().all(|rule| rule.path != *at) && !self.held.contains(at))
+            .filter_map(|(number, at)| {
                 let around = self
-                    .0
+                    .rules
                     .iter()
-                    .filter(|rule| mount.starts_with(&rule.path))
+                    .filter(|rule| at.starts_with(&rule.path))
                     .max_by_key(|rule| depth(&rule.path))?;
                 Some(Rule {
                     optional: true,
-                    ..rule(mount, around.rights)
+                    how: How::Mount(*number),
+                    ..rule(at, around.rights)
                 })
             })
             .collect();
-        self.0.extend(below);
-        self.0.sort_by_key(|rule| depth(&rule.path));
-        self.0
+        self.rules.extend(below);
+        self.rules.sort_by_key(|rule| depth(&rule.path));
+        self.rules
     }
 }
 
@@ -126,6 +150,7 @@ fn rule(path: &Path, rights: u32) -> Rule {
         rights,
         follow: false,
         optional: false,
+        how: How::ByPath,
     }
 }
 
@@ -164,9 +189,10 @@ pub(super) fn enrol(context: &Arc<Context>, sandbox: u64, init: i32, rules: Rule
     };
     for rule in rules.with_mounts(&mounts(init)?) {
         let at = |error: io::Error| io::Error::other(format!("`{}`: {error}", rule.path.display()));
-        let object = match open_in(&root, &rule) {
-            Err(error) if rule.optional && leads_nowhere(&error) => continue,
-            other => other.map_err(at)?,
+        let object = match object(&root, &rule) {
+            Ok(Some(object)) => object,
+            Ok(None) => continue,
+            Err(error) => return Err(at(error)),
         };
         lock(enroller)
             .enrol(sandbox, object.as_fd(), rule.rights)
@@ -174,6 +200,24 @@ pub(super) fn enrol(context: &Arc<Context>, sandbox: u64, init: i32, rules: Rule
         enrolled.objects.push(object);
     }
     Ok(enrolled)
+}
+
+/// The object of a rule; none where there may be none.
+fn object(root: &OwnedFd, rule: &Rule) -> io::Result<Option<OwnedFd>> {
+    if let How::Held(object) = &rule.how {
+        return object.try_clone().map(Some);
+    }
+    let object = match open_in(root, rule) {
+        Err(error) if rule.optional && leads_nowhere(&error) => return Ok(None),
+        other => other?,
+    };
+    if let How::Mount(number) = rule.how
+        && crate::sys::fs::look(&object).ok().flatten() != Some(number)
+    {
+        // Another mount hides it, or it was moved meanwhile: nothing of it is allowed.
+        return Ok(None);
+    }
+    Ok(Some(object))
 }
 
 fn leads_nowhere(error: &io::Error) -> bool {
@@ -201,16 +245,19 @@ fn open_in(root: &OwnedFd, rule: &Rule) -> io::Result<OwnedFd> {
     open_at(root, below, flags, resolve)
 }
 
-/// Where something is mounted in the view of a process.
-fn mounts(process: i32) -> io::Result<Vec<PathBuf>> {
+/// Each mount in the view of a process: its number and where it is.
+fn mounts(process: i32) -> io::Result<Vec<(u64, PathBuf)>> {
     let text = fs::read(format!("/proc/{process}/mountinfo"))?;
     Ok(parse(&text))
 }
 
-fn parse(text: &[u8]) -> Vec<PathBuf> {
+fn parse(text: &[u8]) -> Vec<(u64, PathBuf)> {
     text.split(|byte| *byte == b'\n')
-        .filter_map(|line| line.split(|byte| *byte == b' ').nth(4))
-        .map(|path| Octets(unescape(path)).to_path_buf())
+        .filter_map(|line| {
+            let mut words = line.split(|byte| *byte == b' ');
+            let number = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
+            Some((number, Octets(unescape(words.nth(3)?)).to_path_buf()))
+        })
         .collect()
 }
 
@@ -246,17 +293,31 @@ mod tests {
     fn mounts_are_read_with_their_odd_names() {
         let text = b"36 35 98:0 /mnt1 /a\\040b/c\\134d rw,noatime master:1 - ext3 /dev/root rw\n\
                      37 36 0:5 / / rw - tmpfs none rw\n";
-        assert_eq!(parse(text), [PathBuf::from("/a b/c\\d"), PathBuf::from("/")]);
+        assert_eq!(
+            parse(text),
+            [(36, PathBuf::from("/a b/c\\d")), (37, PathBuf::from("/"))]
+        );
         assert_eq!(unescape(b"\\04"), b"\\04");
     }
 
     #[test]
     fn a_mount_below_a_root_gets_its_rights_and_comes_after_it() {
-        let rules = Rules(vec![
-            rule(Path::new("/srv/project/inner"), READ | WRITE),
-            rule(Path::new("/srv"), READ),
-        ]);
-        let mounts = ["/", "/srv", "/srv/project/inner/disk", "/srv/other", "/elsewhere"].map(PathBuf::from);
+        let rules = Rules {
+            rules: vec![
+                rule(Path::new("/srv/project/inner"), READ | WRITE),
+                rule(Path::new("/srv"), READ),
+            ],
+            held: vec![PathBuf::from("/srv/project/.git/hooks")],
+        };
+        let mounts = [
+            "/",
+            "/srv",
+            "/srv/project/inner/disk",
+            "/srv/project/.git/hooks",
+            "/srv/other",
+            "/elsewhere",
+        ];
+        let mounts = mounts.map(|path| (7, PathBuf::from(path)));
         let all: Vec<(String, u32)> = rules
             .with_mounts(&mounts)
             .into_iter()

@@ -215,7 +215,8 @@ pub fn park(context: &Arc<Context>, job: &Job) -> Result<Parked, Refusal> {
     }
     setup.scratch = scratch;
     let hooked = context.enroller.is_some() && request.tier != Some(Tier::T2);
-    let rules = hooked.then(|| enrol::Rules::of(&setup, &entries));
+    let rules = hooked.then(|| enrol::Rules::of(&setup, &entries)).transpose();
+    let rules = rules.map_err(|error| step_failed("launch.enrol", error))?;
     send_setup(&channel, setup, base, trees, &pipes.theirs)
         .map_err(|error| step_failed("launch.setup", error))?;
     let (listener, confinement) = wait_confined(&channel)?;

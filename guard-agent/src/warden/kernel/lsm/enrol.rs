@@ -1,11 +1,7 @@
 //! Roots. One is enrolled by the kernel half when the warden looks at the object through its descriptor:
 //! what is enrolled is what is held, whatever its path leads to by now.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    os::fd::{AsFd as _, BorrowedFd},
-};
+use std::{collections::BTreeMap, io, os::fd::BorrowedFd};
 
 use aya::maps::{HashMap, Map, MapData};
 use guard_common::abi::{
@@ -13,6 +9,7 @@ use guard_common::abi::{
 };
 
 use super::super::error::KernelError;
+use crate::sys;
 
 /// Tells the kernel half what sandboxes may use. Usable in any thread: a look at a root may hang with its filesystem.
 pub struct Enroller {
@@ -39,19 +36,19 @@ impl Enroller {
         })
     }
 
-    /// Lets a sandbox use an object and what lies below it in its filesystem. What it lies in itself is enrolled
-    /// before: it gets those rights, too. The caller keeps the object open as long as the sandbox lives: its inode's
-    /// address is its name.
+    /// Lets a sandbox use an object and what lies below it in its filesystem, up to the next object that is enrolled.
+    /// The caller keeps the object open as long as the sandbox lives: its inode's address is its name.
     pub fn enrol(&mut self, sandbox: u64, object: BorrowedFd<'_>, rights: u32) -> Result<(), KernelError> {
         let map = KernelError::map(abi::MAP_PENDING);
         let thread = this_thread();
         let wanted = [sandbox, pair(rights, PENDING_WANTED), 0, 0, 0];
         self.pending.insert(thread, wanted, 0).map_err(&map)?;
-        let looked = nix::sys::stat::fstat(object.as_fd());
+        // The hook is called before the filesystem is asked: what that answers does not matter, and nothing is sent to a
+        // server that may not answer.
+        let looked = sys::fs::look(object);
         let pending = self.pending.get(&thread, 0);
         self.pending.remove(&thread).map_err(&map)?;
         let failed = |source: io::Error| KernelError::Enrol { source };
-        looked.map_err(|error| failed(error.into()))?;
         let [_, state, inode, ino, identity] = pending.map_err(&map)?;
         let known = self.enrolled.entry(sandbox).or_default();
         match state >> 32 {
@@ -62,7 +59,13 @@ impl Enroller {
             state if state == u64::from(PENDING_UNREADABLE) => {
                 return Err(failed(io::Error::other("it has no inode")));
             }
-            _ => return Err(failed(io::Error::other("the security hook was not called"))),
+            _ => {
+                let why = looked.err().map_or_else(
+                    || "the security hook was not called".to_owned(),
+                    |error| error.to_string(),
+                );
+                return Err(failed(io::Error::other(why)));
+            }
         }
         // What the hooks will find.
         let expected: RootRaw = [ino, identity, state & u64::from(u32::MAX)];
