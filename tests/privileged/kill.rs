@@ -269,10 +269,15 @@ impl Outside {
     }
 
     fn untouched(&self) -> Result<()> {
+        self.touched_at_most(false)
+    }
+
+    /// `socket`: whether a connection to the socket in the server's own root may have come.
+    fn touched_at_most(&self, socket: bool) -> Result<()> {
         let tcp = self.tcp.accept().is_ok();
         let unix = self.unix.accept().is_ok();
         ensure!(
-            !tcp && !unix,
+            !tcp && (socket || !unix),
             "a connection arrived outside (tcp: {tcp}, unix: {unix})"
         );
         Ok(())
@@ -366,7 +371,10 @@ fn during(roles: &[Role]) -> Result<()> {
         stage.wait_until("namespaces are kept alive", || {
             left::held(&namespaces, now).is_empty().then_some(())
         })?;
-        outside.untouched()?;
+        // With its two holders the cgroup's programs are gone. Namespaces hold until init is dead, and none holds a
+        // socket in the server's own root.
+        let nobody_holds = roles == [Role::Warden, Role::Reaper] && Tier::current()? == Tier::T2;
+        outside.touched_at_most(nobody_holds)?;
         eprintln!("  {roles:?}: everything dead {took:?} after the shot");
 
         stage.works()?;
