@@ -52,18 +52,16 @@ pub fn look(object: impl AsFd) -> io::Result<Option<u64>> {
     // SAFETY: an all-zero statx is a valid value of that plain C struct.
     let mut found: libc::statx = unsafe { std::mem::zeroed() };
     // SAFETY: an empty path that ends, and a structure that outlives the call.
-    check(
-        unsafe {
-            libc::statx(
-                object.as_fd().as_raw_fd(),
-                c"".as_ptr(),
-                libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC,
-                libc::STATX_MNT_ID,
-                &raw mut found,
-            )
-        }
-        .into(),
-    )?;
+    let result = unsafe {
+        libc::statx(
+            object.as_fd().as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC,
+            libc::STATX_MNT_ID,
+            &raw mut found,
+        )
+    };
+    check(result.into())?;
     Ok((found.stx_mask & libc::STATX_MNT_ID != 0).then_some(found.stx_mnt_id))
 }
 
