@@ -200,6 +200,7 @@ fn build(tree: &Tree, toolchain: &Toolchain) -> Result<Vec<u8>> {
     // Remapping does not reach paths that the compiler's prebuilt library brings along.
     let library = format!("{}/", toolchain.versions.library_sources()?.display());
     shorten_strings(&mut bytes, library.as_bytes(), b"rust/");
+    same_crates(&mut bytes);
     no_paths(tree, &bytes)?;
     write(&object, &bytes)?;
     Ok(bytes)
@@ -222,6 +223,26 @@ fn shorten_strings(bytes: &mut [u8], prefix: &[u8], replacement: &[u8]) {
         bytes[start..start + length].fill(0);
         bytes[start..start + new.len()].copy_from_slice(&new);
         at = start + length;
+    }
+}
+
+/// Names of functions that were not inlined tell crates apart by a number (`Cs…_`) that depends on where they were
+/// built. In place, so that no offset changes.
+fn same_crates(bytes: &mut [u8]) {
+    const SHORTEST: usize = 8;
+    let mut at = 0;
+    while let Some(found) = bytes[at..].windows(2).position(|window| window == b"Cs") {
+        let start = at + found + 2;
+        let length = bytes[start..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_alphanumeric())
+            .count();
+        let rest = &bytes[start + length..];
+        let names_a_crate = rest.first() == Some(&b'_') && rest.get(1).is_some_and(u8::is_ascii_digit);
+        if length >= SHORTEST && names_a_crate {
+            bytes[start..start + length].fill(b'0');
+        }
+        at = start;
     }
 }
 
@@ -344,6 +365,16 @@ mod tests {
         assert_eq!(
             table,
             b"\0r/a.rs\0\0\0\0\0\0\0\0\0\0keep\0r/b\0\0\0\0\0\0\0\0\0\0"
+        );
+    }
+
+    #[test]
+    fn the_number_of_a_crate_is_the_same_everywhere() {
+        let mut names = b"\0_RNvCskOiIHj0Ny6b_5guard3lsm\0Cshort_5x\0Csabcdefgh_x\0".to_vec();
+        same_crates(&mut names);
+        assert_eq!(
+            names,
+            b"\0_RNvCs00000000000_5guard3lsm\0Cshort_5x\0Csabcdefgh_x\0"
         );
     }
 
