@@ -33,7 +33,7 @@ use crate::{
 
 pub(super) const FACETS: [Facet; 2] = [Facet::Fs, Facet::Exec];
 
-/// What a hook has to have refused and allowed when all was tried.
+/// Hooks that have to have refused something when all was tried: by their own count.
 const REFUSED: [&Hook; 8] = [
     &hooks::FILE_OPEN,
     &hooks::MMAP_FILE,
@@ -53,25 +53,25 @@ pub(super) struct Places {
 
 impl Places {
     pub(super) fn in_directory(directory: &Path) -> io::Result<Self> {
-        let place = |name: &str| {
-            let path = directory.join(name);
-            let _ = fs::remove_dir_all(&path);
-            fs::create_dir(&path)?;
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
+        let place = |path: &Path| {
+            let _ = fs::remove_dir_all(path);
+            fs::create_dir(path)?;
+            fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
             fs::write(
                 path.join("file"),
                 b"planted by guard-agent to be attacked by itself\n",
-            )?;
-            io::Result::Ok(path)
+            )
         };
-        Ok(Self {
-            inside: place("proof.inside")?,
-            outside: place("proof.outside")?,
-        })
+        // Removed from here on, also when only one of them can be made.
+        let places = Self {
+            inside: directory.join("proof.inside"),
+            outside: directory.join("proof.outside"),
+        };
+        place(&places.inside)?;
+        place(&places.outside)?;
+        Ok(places)
     }
-}
 
-impl Places {
     fn file(&self) -> PathBuf {
         self.outside.join("file")
     }

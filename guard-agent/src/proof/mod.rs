@@ -108,9 +108,10 @@ impl Proofs {
             .all(|facet| self.verdict(facet, Layer::BpfLsm).holds())
     }
 
-    /// Whether somebody asked for that.
+    /// Whether this machine has tier T1 and somebody asked to go without.
     pub fn hooks_left_out(&self) -> bool {
-        self.hooks_left_out
+        let verdict = self.verdict(Facet::Fs, Layer::BpfLsm);
+        self.hooks_left_out && matches!(verdict, Verdict::NotEnforced(_))
     }
 
     pub fn tier(&self) -> Tier {

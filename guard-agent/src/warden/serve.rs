@@ -47,7 +47,7 @@ const HELLO_LIMIT: Duration = Duration::from_secs(10);
 const SETTLE: Duration = Duration::from_secs(5);
 
 /// How long the first connection may take, however short the idle time is.
-const FIRST: Duration = Duration::from_secs(1);
+const FIRST: Duration = Duration::from_millis(500);
 
 /// A launch holds two descriptors a mount, a session about ten.
 const MOST_FILES: u64 = 1 << 16;

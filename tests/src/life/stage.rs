@@ -205,8 +205,7 @@ impl Stage {
 
     fn gone(&self, clean: impl Fn(&Left) -> bool) -> Result<Duration> {
         let start = Instant::now();
-        // A warden whose starter died before it connected waits a second for it (`FIRST` in `warden/serve.rs`).
-        let until = start + second() + second() + Duration::from_millis(self.idle.into());
+        let until = start + second() + Duration::from_millis(self.idle.into());
         loop {
             let left = self.left();
             if clean(&left) {

@@ -8,7 +8,7 @@ use std::{
     fs::File,
     io,
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, OwnedFd},
         unix::fs::MetadataExt,
     },
     sync::{Mutex, MutexGuard, PoisonError},
@@ -18,17 +18,13 @@ use aya::{
     Ebpf, EbpfLoader,
     programs::{Program, ProgramError},
 };
-use guard_common::{
-    abi::{self, HitValue},
-    event::NetOp,
-    hooks::Hook,
-};
+use guard_common::{abi, event::NetOp};
 
 use super::{
     error::{KernelError, log_tail},
     events::Events,
     layout,
-    lsm::{Enroller, Lsm, places::Places},
+    lsm::{Lsm, places::Places},
     object::OBJECT,
     observe::Observer,
     offsets::{self, Offsets},
@@ -131,17 +127,17 @@ struct Attached {
 /// The programs in force. Dropping it drops this process's links and programs.
 pub struct Programs {
     /// Owns the programs the library loaded.
-    loaded: Ebpf,
+    pub(super) loaded: Ebpf,
     attached: Vec<(&'static Spec, Result<Attached, String>)>,
-    slots: Mutex<Slots>,
+    pub(super) slots: Mutex<Slots>,
     observer: Mutex<Observer>,
     events: Option<Events>,
     ring: OwnedFd,
     /// What this kernel has for tier T1, and its programs once they are in force.
-    places: Places,
+    pub(super) places: Places,
     /// The object as the programs of tier T1 need it, until they are loaded.
-    relocated: Option<Relocated>,
-    lsm: Option<Lsm>,
+    pub(super) relocated: Option<Relocated>,
+    pub(super) lsm: Option<Lsm>,
 }
 
 impl Programs {
@@ -313,68 +309,6 @@ impl Programs {
             .collect()
     }
 
-    /// Puts the programs of tier T1 in force, all or none. Nobody is under them before [`Self::enforce`]. Once: after
-    /// it has failed it fails.
-    pub fn hooks_start(&mut self) -> Result<(), KernelError> {
-        let relocated = self.relocated.take().ok_or(KernelError::HooksTwice)?;
-        self.lsm = Some(Lsm::start(&relocated, &mut self.loaded, &self.places)?);
-        Ok(())
-    }
-
-    /// Takes them out of force again, or lets go of what they would be loaded from: they are not started after this.
-    pub fn hooks_stop(&mut self) {
-        self.lsm = None;
-        self.relocated = None;
-    }
-
-    /// How often a hook decided for tasks of sandboxes.
-    pub fn hits(&self, hook: &Hook) -> Result<HitValue, KernelError> {
-        self.lsm.as_ref().ok_or(KernelError::NoHooks)?.hits(hook)
-    }
-
-    /// Lets a sandbox use an object and everything below it in its filesystem. The object is to be kept open as long
-    /// as the sandbox lives.
-    pub fn enrol(&mut self, cgroup_id: u64, object: BorrowedFd<'_>, rights: u32) -> Result<(), KernelError> {
-        let enroller = self.lsm.as_mut().and_then(|lsm| lsm.enroller().as_mut());
-        enroller
-            .ok_or(KernelError::NoHooks)?
-            .enrol(cgroup_id, object, rights)
-    }
-
-    /// What enrols, for another thread; from then on the two methods here have nothing to do it with.
-    pub fn take_enroller(&mut self) -> Option<Enroller> {
-        self.lsm.as_mut()?.enroller().take()
-    }
-
-    /// From now on the hooks decide for what is in the sandbox with this slot, and for a process that was started
-    /// there, wherever it goes.
-    pub fn enforce(
-        &mut self,
-        cgroup_id: u64,
-        slot: u32,
-        observe: bool,
-        init: BorrowedFd<'_>,
-    ) -> Result<(), KernelError> {
-        let lsm = self.lsm.as_ref().ok_or(KernelError::NoHooks)?;
-        let label = |source| KernelError::Label { source };
-        lock(&self.slots).enforce(cgroup_id, slot, observe)?;
-        lsm.label(init, cgroup_id).map_err(label)
-    }
-
-    /// The sandbox that a process is labelled with, if any.
-    pub fn label_of(&self, process: BorrowedFd<'_>) -> Result<u64, KernelError> {
-        let lsm = self.lsm.as_ref().ok_or(KernelError::NoHooks)?;
-        lsm.label_of(process)
-            .map_err(|source| KernelError::Label { source })
-    }
-
-    /// The roots of a sandbox that is over.
-    pub fn forget(&mut self, cgroup_id: u64) {
-        if let Some(enroller) = self.lsm.as_mut().and_then(|lsm| lsm.enroller().as_mut()) {
-            enroller.forget(cgroup_id);
-        }
-    }
-
     /// The reading end of the ring: once, there is one reader.
     pub fn take_events(&mut self) -> Option<Events> {
         self.events.take()
@@ -406,7 +340,7 @@ impl std::fmt::Debug for Programs {
 }
 
 /// Nothing that can be left half done happens under these locks.
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

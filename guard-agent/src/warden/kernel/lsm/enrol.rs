@@ -11,7 +11,7 @@ use guard_common::abi::{
 use super::super::error::KernelError;
 use crate::sys;
 
-/// Tells the kernel half what sandboxes may use. Usable in any thread: a look at a root may hang with its filesystem.
+/// Tells the kernel half what sandboxes may use, from whichever thread makes them.
 pub struct Enroller {
     roots: HashMap<MapData, RootKeyRaw, RootRaw>,
     pending: HashMap<MapData, u64, PendingRaw>,

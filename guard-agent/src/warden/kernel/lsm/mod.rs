@@ -1,10 +1,11 @@
 //! Tier T1: the programs on the security hooks, what they are told of sandboxes, and what they decided.
 //!
 //! Order of reading: `places` (what this kernel has where), this file (load and attach: every hook or none), `enrol`
-//! (roots).
+//! (roots), `programs` (all of it as the warden uses it).
 
 mod enrol;
 pub(super) mod places;
+mod programs;
 
 use std::{
     io,
