@@ -15,12 +15,17 @@ const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_PROG_LOAD: libc::c_long = 5;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 const BPF_RAW_TRACEPOINT_OPEN: libc::c_long = 17;
+const BPF_BTF_LOAD: libc::c_long = 18;
+const BPF_MAP_FREEZE: libc::c_long = 22;
 const BPF_LINK_CREATE: libc::c_long = 28;
 
 const BPF_MAP_TYPE_ARRAY: u32 = 2;
+const BPF_PROG_TYPE_CGROUP_SOCK: u32 = 9;
+const BPF_PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
 const BPF_PROG_TYPE_CGROUP_SOCK_ADDR: u32 = 18;
 const BPF_PROG_TYPE_LSM: u32 = 29;
 const BPF_LSM_MAC: u32 = 27;
+const BPF_CGROUP_INET_SOCK_CREATE: u32 = 2;
 
 /// Enough for the end of any log, which is where the verifier says why.
 const LOG_BYTES: usize = 1 << 20;
@@ -43,6 +48,12 @@ pub struct LoadFailure {
     pub log: String,
 }
 
+/// Loads a program on the making of sockets.
+pub fn load_sock(name: &CStr, license: &CStr, instructions: &[bpf_insn]) -> Result<OwnedFd, LoadFailure> {
+    let base = ProgLoad::new(BPF_PROG_TYPE_CGROUP_SOCK, BPF_CGROUP_INET_SOCK_CREATE);
+    load_program(name, license, instructions, LsmLoad::of(base))
+}
+
 /// Loads a program on socket addresses.
 pub fn load_sock_addr(
     name: &CStr,
@@ -50,20 +61,18 @@ pub fn load_sock_addr(
     instructions: &[bpf_insn],
     attach_type: u32,
 ) -> Result<OwnedFd, LoadFailure> {
-    let base = ProgLoad {
-        prog_type: BPF_PROG_TYPE_CGROUP_SOCK_ADDR,
-        expected_attach_type: attach_type,
-        ..ProgLoad::default()
-    };
-    load_program(
-        name,
-        license,
-        instructions,
-        LsmLoad {
-            base,
-            ..LsmLoad::default()
-        },
-    )
+    let base = ProgLoad::new(BPF_PROG_TYPE_CGROUP_SOCK_ADDR, attach_type);
+    load_program(name, license, instructions, LsmLoad::of(base))
+}
+
+/// Loads a program on a tracepoint.
+pub fn load_tracepoint(
+    name: &CStr,
+    license: &CStr,
+    instructions: &[bpf_insn],
+) -> Result<OwnedFd, LoadFailure> {
+    let base = ProgLoad::new(BPF_PROG_TYPE_RAW_TRACEPOINT, 0);
+    load_program(name, license, instructions, LsmLoad::of(base))
 }
 
 /// Loads a program on the security hook whose function has this number in the kernel's types.
@@ -73,15 +82,9 @@ pub fn load_hook(
     instructions: &[bpf_insn],
     hook: u32,
 ) -> Result<OwnedFd, LoadFailure> {
-    let base = ProgLoad {
-        prog_type: BPF_PROG_TYPE_LSM,
-        expected_attach_type: BPF_LSM_MAC,
-        ..ProgLoad::default()
-    };
     let attr = LsmLoad {
-        base,
         attach_btf_id: hook,
-        ..LsmLoad::default()
+        ..LsmLoad::of(ProgLoad::new(BPF_PROG_TYPE_LSM, BPF_LSM_MAC))
     };
     load_program(name, license, instructions, attr)
 }
@@ -114,6 +117,36 @@ fn load_program(
             .map(|text| text.to_string_lossy().into_owned())
             .unwrap_or_default(),
     })
+}
+
+/// Gives the kernel types, which maps can then refer to.
+pub fn load_types(types: &[u8]) -> io::Result<OwnedFd> {
+    let mut attr = BtfLoad {
+        btf: address(types.as_ptr()),
+        log_buf: 0,
+        btf_size: u32::try_from(types.len()).unwrap_or(u32::MAX),
+        log_size: 0,
+    };
+    bpf_fd(BPF_BTF_LOAD, &mut attr)
+}
+
+/// Writes the first value of an array; `value` is as long as the map's values, or the kernel reads beyond it.
+pub fn set_first(map: BorrowedFd<'_>, value: &[u8]) -> io::Result<()> {
+    let key = 0u32;
+    let mut attr = MapElement {
+        map_fd: raw(map),
+        pad: 0,
+        key: address(&raw const key),
+        value: address(value.as_ptr()),
+        flags: 0,
+    };
+    bpf(BPF_MAP_UPDATE_ELEM, &mut attr).map(drop)
+}
+
+/// From now on nobody can change the map from outside the kernel.
+pub fn freeze(map: BorrowedFd<'_>) -> io::Result<()> {
+    let mut attr = MapFreeze { map_fd: raw(map) };
+    bpf(BPF_MAP_FREEZE, &mut attr).map(drop)
 }
 
 /// Gives a task, by its pidfd, a value in a task storage map.
@@ -200,8 +233,17 @@ pub fn load_lsm(name: &CStr, instructions: &[u64], hook: u32) -> io::Result<Owne
 
 /// Attaches it to its hook for as long as the descriptor is open.
 pub fn attach_lsm(program: &OwnedFd) -> io::Result<OwnedFd> {
+    attach_raw(0, program)
+}
+
+/// Attaches it to the tracepoint of that name for as long as the descriptor is open.
+pub fn attach_tracepoint(name: &CStr, program: &OwnedFd) -> io::Result<OwnedFd> {
+    attach_raw(address(name.as_ptr()), program)
+}
+
+fn attach_raw(name: u64, program: &OwnedFd) -> io::Result<OwnedFd> {
     let mut attr = RawTracepointOpen {
-        name: 0,
+        name,
         prog_fd: raw(std::os::fd::AsFd::as_fd(program)),
         pad: 0,
     };
@@ -271,6 +313,8 @@ impl Attr for LsmLoad {}
 impl Attr for RawTracepointOpen {}
 impl Attr for LinkCreate {}
 impl Attr for ObjectInfo {}
+impl Attr for BtfLoad {}
+impl Attr for MapFreeze {}
 
 #[repr(C)]
 #[derive(Default)]
@@ -293,6 +337,21 @@ struct MapElement {
 
 #[repr(C)]
 #[derive(Default)]
+struct BtfLoad {
+    btf: u64,
+    log_buf: u64,
+    btf_size: u32,
+    log_size: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct MapFreeze {
+    map_fd: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
 struct ProgLoad {
     prog_type: u32,
     insn_cnt: u32,
@@ -306,6 +365,16 @@ struct ProgLoad {
     prog_name: [u8; 16],
     prog_ifindex: u32,
     expected_attach_type: u32,
+}
+
+impl ProgLoad {
+    fn new(prog_type: u32, expected_attach_type: u32) -> Self {
+        Self {
+            prog_type,
+            expected_attach_type,
+            ..Self::default()
+        }
+    }
 }
 
 /// A load that says which kernel function it is for.
@@ -323,6 +392,15 @@ struct LsmLoad {
     attach_btf_id: u32,
     attach_prog_fd: u32,
     core_relo_cnt: u32,
+}
+
+impl LsmLoad {
+    fn of(base: ProgLoad) -> Self {
+        Self {
+            base,
+            ..Self::default()
+        }
+    }
 }
 
 #[repr(C)]

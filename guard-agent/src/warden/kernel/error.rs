@@ -2,7 +2,7 @@
 
 use std::{error::Error, io};
 
-use aya::{maps::MapError, programs::ProgramError};
+use aya::maps::MapError;
 use guard_common::{abi::SLOT_COUNT, layout::LAYOUT_HASH};
 
 /// Why the kernel half is not in force. Nothing stays loaded or attached.
@@ -19,11 +19,6 @@ pub enum KernelError {
         verifier: String,
         source: io::Error,
     },
-    #[error("cannot prepare eBPF program `{program}`")]
-    Prepare {
-        program: &'static str,
-        source: Box<ProgramError>,
-    },
     #[error("cannot attach eBPF program `{program}` to the sandboxes' cgroup")]
     Attach {
         program: &'static str,
@@ -32,7 +27,7 @@ pub enum KernelError {
     #[error("cannot attach eBPF program `{program}` to the tracepoint of its name")]
     Tracepoint {
         program: &'static str,
-        source: Box<ProgramError>,
+        source: io::Error,
     },
     #[error("cannot attach eBPF program `{hook}` to the security hook of its name")]
     Hook { hook: &'static str, source: io::Error },

@@ -14,21 +14,17 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use aya::{
-    Ebpf, EbpfLoader,
-    programs::{Program, ProgramError},
-};
 use guard_common::{abi, event::NetOp};
 
 use super::{
-    error::{KernelError, log_tail},
+    error::KernelError,
     events::Events,
     layout,
     lsm::{Lsm, places::Places},
     object::OBJECT,
     observe::Observer,
     offsets::{self, Offsets},
-    relocated::Relocated,
+    prepared::Prepared,
     slots::{Consumed, SlotCounters, Slots},
 };
 use crate::sys::bpf;
@@ -37,7 +33,7 @@ use crate::sys::bpf;
 pub(super) struct Spec {
     pub(super) op: NetOp,
     pub(super) attach_type: u32,
-    /// Exists on every supported kernel. The others are loaded by [`Relocated`].
+    /// Exists on every supported kernel.
     pub(super) required: bool,
 }
 
@@ -126,8 +122,6 @@ struct Attached {
 
 /// The programs in force. Dropping it drops this process's links and programs.
 pub struct Programs {
-    /// Owns the programs the library loaded.
-    pub(super) loaded: Ebpf,
     attached: Vec<(&'static Spec, Result<Attached, String>)>,
     pub(super) slots: Mutex<Slots>,
     observer: Mutex<Observer>,
@@ -135,8 +129,8 @@ pub struct Programs {
     ring: OwnedFd,
     /// What this kernel has for tier T1, and its programs once they are in force.
     pub(super) places: Places,
-    /// The object as the programs of tier T1 need it, until they are loaded.
-    pub(super) relocated: Option<Relocated>,
+    /// What the programs of tier T1 are loaded from, until they are.
+    pub(super) prepared: Option<Prepared>,
     pub(super) lsm: Option<Lsm>,
 }
 
@@ -152,14 +146,14 @@ impl Programs {
     /// The same with another object than the embedded one: how the task runner tries a fresh build.
     pub fn load_and_attach_object(object: &[u8], parent: &File, level: u32) -> Result<Self, KernelError> {
         layout::check(object)?;
-        let (mut loaded, places) = prepare(object, parent, level)?;
+        let (prepared, places) = prepare(object, parent, level)?;
         let mut ready = Vec::with_capacity(PROGRAMS.len());
-        for spec in PROGRAMS.iter().filter(|spec| spec.required) {
-            ready.push((spec, Ok(load(&mut loaded, spec.op.name())?)));
-        }
-        let relocated = Relocated::against(object, &loaded)?;
-        for spec in PROGRAMS.iter().filter(|spec| !spec.required) {
-            ready.push((spec, relocated.load(spec)));
+        for spec in &PROGRAMS {
+            let program = match spec.op {
+                NetOp::SockCreate => prepared.load_sock(spec.op.name()),
+                _ => prepared.load_sock_addr(spec.op.name(), spec.attach_type),
+            };
+            ready.push((spec, program));
         }
         let mut attached = Vec::with_capacity(PROGRAMS.len());
         for (spec, program) in ready {
@@ -170,31 +164,28 @@ impl Programs {
                 Ok(link) => attached.push((spec, Ok(link))),
             }
         }
-        Self::assemble(loaded, attached, places, relocated)
+        Self::assemble(prepared, attached, places)
     }
 
     fn assemble(
-        mut loaded: Ebpf,
+        mut prepared: Prepared,
         attached: Vec<(&'static Spec, Result<Attached, String>)>,
         places: Places,
-        relocated: Relocated,
     ) -> Result<Self, KernelError> {
-        let name = abi::MAP_EVENTS;
-        let ring = loaded.take_map(name).ok_or(KernelError::Missing { name })?;
-        let slots = Slots::take(&mut loaded)?;
-        let observer = Observer::load(&mut loaded)?;
+        let ring = prepared.take_map(abi::MAP_EVENTS)?;
+        let slots = Slots::take(&mut prepared)?;
+        let observer = Observer::load(&mut prepared)?;
         let consumed = slots.consumed_fd().map_err(KernelError::object)?;
         let events = Events::new(ring, consumed)?;
         let ring = events.as_fd().try_clone_to_owned().map_err(KernelError::object)?;
         Ok(Self {
-            loaded,
             attached,
             slots: Mutex::new(slots),
             observer: Mutex::new(observer),
             events: Some(events),
             ring,
             places,
-            relocated: Some(relocated),
+            prepared: Some(prepared),
             lsm: None,
         })
     }
@@ -233,7 +224,7 @@ impl Programs {
     /// Attaches the observing programs, unless they are. Every task of the host pays while they are.
     pub fn observe_start(&mut self) -> Result<(), KernelError> {
         let observer = self.observer.get_mut().unwrap_or_else(PoisonError::into_inner);
-        observer.start(&mut self.loaded)
+        observer.start()
     }
 
     /// Detaches them when this was called as often as [`Self::observe_start`] succeeded.
@@ -344,8 +335,7 @@ pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes the maps and freezes the globals.
-fn prepare(object: &[u8], parent: &File, level: u32) -> Result<(Ebpf, Places), KernelError> {
+fn prepare(object: &[u8], parent: &File, level: u32) -> Result<(Prepared, Places), KernelError> {
     // The kernel's number of a cgroup is the inode of its directory.
     let parent = parent.metadata().map_err(KernelError::object)?.ino();
     let Offsets { mut globals, lsm } = offsets::read();
@@ -353,46 +343,7 @@ fn prepare(object: &[u8], parent: &File, level: u32) -> Result<(Ebpf, Places), K
     globals.push((abi::GLOBAL_WARDEN, u64::from(std::process::id())));
     globals.push((abi::GLOBAL_SANDBOX_LEVEL, u64::from(level)));
     globals.push((abi::GLOBAL_PARENT_CGROUP, parent));
-    let mut loader = EbpfLoader::new();
-    // Storage in tasks: the library makes the map and has no type for it.
-    loader.allow_unsupported_maps();
-    for (name, value) in &globals {
-        loader.override_global(name, value, true);
-    }
-    let loaded = loader.load(object).map_err(KernelError::object)?;
-    Ok((loaded, lsm))
-}
-
-/// Loads a program the library knows the type of.
-pub(super) fn load(loaded: &mut Ebpf, name: &'static str) -> Result<OwnedFd, KernelError> {
-    let program = loaded.program_mut(name).ok_or(KernelError::Missing { name })?;
-    let result = match program {
-        Program::CgroupSockAddr(program) => program.load(),
-        Program::CgroupSock(program) => program.load(),
-        Program::RawTracePoint(program) => program.load(),
-        _ => Err(ProgramError::UnexpectedProgramType),
-    };
-    let fd = result.and_then(|()| {
-        program
-            .fd()?
-            .as_fd()
-            .try_clone_to_owned()
-            .map_err(ProgramError::IOError)
-    });
-    fd.map_err(|error| match error {
-        ProgramError::LoadError {
-            io_error,
-            verifier_log,
-        } => KernelError::Load {
-            program: name,
-            verifier: log_tail(&verifier_log.to_string()),
-            source: io_error,
-        },
-        other => KernelError::Prepare {
-            program: name,
-            source: Box::new(other),
-        },
-    })
+    Ok((Prepared::new(object, &globals)?, lsm))
 }
 
 fn attach(spec: &Spec, program: OwnedFd, parent: &File) -> Result<Attached, KernelError> {

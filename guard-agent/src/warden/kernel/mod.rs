@@ -1,7 +1,7 @@
 //! The kernel half seen from the host: load and attach its programs, read what they report.
 //!
 //! Order of reading: `probe` (can this host do it), `object` (what is loaded),
-//! `layout`, `btf` and `offsets` (where this kernel keeps things), `loader`, `lsm`, `observe`,
+//! `layout`, `btf` and `offsets` (where this kernel keeps things), `prepared`, `loader`, `lsm`, `observe`,
 //! `slots`, `events`, `event`.
 
 mod btf;
@@ -15,8 +15,8 @@ mod lsm;
 mod object;
 mod observe;
 mod offsets;
+mod prepared;
 mod probe;
-mod relocated;
 mod slots;
 mod sockaddr;
 #[cfg(test)]

@@ -1,22 +1,18 @@
 //! The programs that only look: loaded with the others, attached only while some sandbox is observed,
 //! because every task of the host pays for a tracepoint that is in use.
 
-use std::os::fd::{AsFd, OwnedFd};
-
-use aya::{
-    Ebpf,
-    maps::{Array, HashMap, Map, MapData},
-    programs::{Program, ProgramError, raw_trace_point::RawTracePointLink},
+use std::{
+    ffi::CString,
+    os::fd::{AsFd, OwnedFd},
 };
+
+use aya::maps::{Array, HashMap, Map, MapData};
 use guard_common::{
     abi::{self, AnsweredRaw, CallRaw, PROGRAM_EXEC, PROGRAM_SYS_EXIT},
     syscalls::{CALLS, Call},
 };
 
-use super::{
-    error::KernelError,
-    loader::{ProgramInfo, load},
-};
+use super::{error::KernelError, loader::ProgramInfo, prepared::Prepared};
 use crate::{refusal::chain, sys::bpf};
 
 /// Program and raw tracepoint have one name.
@@ -27,20 +23,17 @@ pub(super) struct Observer {
     programs: Vec<(&'static str, Result<OwnedFd, String>)>,
     answered: HashMap<MapData, u32, AnsweredRaw>,
     /// Attached while there are any.
-    links: Vec<RawTracePointLink>,
+    links: Vec<OwnedFd>,
     references: u32,
 }
 
 impl Observer {
     /// Loads them; one that the kernel does not take is no error, it says why.
-    pub(super) fn load(loaded: &mut Ebpf) -> Result<Self, KernelError> {
-        let programs = OBSERVERS
-            .iter()
-            .map(|name| (*name, load(loaded, name).map_err(|error| chain(&error))))
-            .collect();
-        let mut take = |name| loaded.take_map(name).ok_or(KernelError::Missing { name });
-        fill(take(abi::MAP_CALLS)?)?;
-        let answered = take(abi::MAP_ANSWERED)?;
+    pub(super) fn load(prepared: &mut Prepared) -> Result<Self, KernelError> {
+        let load = |name| prepared.load_tracepoint(name).map_err(|error| chain(&error));
+        let programs = OBSERVERS.iter().map(|name| (*name, load(name))).collect();
+        fill(prepared.take_map(abi::MAP_CALLS)?)?;
+        let answered = prepared.take_map(abi::MAP_ANSWERED)?;
         Ok(Self {
             programs,
             answered: HashMap::try_from(answered).map_err(KernelError::map(abi::MAP_ANSWERED))?,
@@ -63,10 +56,14 @@ impl Observer {
         }
     }
 
-    pub(super) fn start(&mut self, loaded: &mut Ebpf) -> Result<(), KernelError> {
+    pub(super) fn start(&mut self) -> Result<(), KernelError> {
         if self.references == 0 {
             self.possible().map_err(|why| KernelError::Unobservable { why })?;
-            let links: Result<Vec<_>, _> = OBSERVERS.iter().map(|name| attach(loaded, name)).collect();
+            let links: Result<Vec<_>, _> = self
+                .programs
+                .iter()
+                .filter_map(|(name, program)| Some(attach(name, program.as_ref().ok()?)))
+                .collect();
             self.links = links?;
         }
         self.references = self.references.saturating_add(1);
@@ -124,13 +121,10 @@ fn fill(map: Map) -> Result<(), KernelError> {
     Ok(())
 }
 
-fn attach(loaded: &mut Ebpf, name: &'static str) -> Result<RawTracePointLink, KernelError> {
-    let link = match loaded.program_mut(name) {
-        Some(Program::RawTracePoint(program)) => program.attach(name).and_then(|id| program.take_link(id)),
-        _ => Err(ProgramError::UnexpectedProgramType),
-    };
-    link.map_err(|source| KernelError::Tracepoint {
+fn attach(name: &'static str, program: &OwnedFd) -> Result<OwnedFd, KernelError> {
+    let tracepoint = CString::new(name).map_err(KernelError::object)?;
+    bpf::attach_tracepoint(&tracepoint, program).map_err(|source| KernelError::Tracepoint {
         program: name,
-        source: Box::new(source),
+        source,
     })
 }

@@ -8,16 +8,13 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
-use aya::{
-    Ebpf,
-    maps::{Array, HashMap, Map, MapData},
-};
+use aya::maps::{Array, HashMap, Map, MapData};
 use guard_common::abi::{
     self, ConsumedRaw, ConsumedValue, SANDBOX_ENFORCE, SANDBOX_OBSERVE, SLOT_COUNT, SLOT_UNKNOWN, SandboxRaw,
     SlotRaw, SlotValue,
 };
 
-use super::error::KernelError;
+use super::{error::KernelError, prepared::Prepared};
 
 /// The map update that refuses to replace (`BPF_NOEXIST`).
 const NEW_ONLY: u64 = 1;
@@ -139,8 +136,8 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    pub(super) fn take(loaded: &mut Ebpf) -> Result<Self, KernelError> {
-        let mut take = |name| loaded.take_map(name).ok_or(KernelError::Missing { name });
+    pub(super) fn take(prepared: &mut Prepared) -> Result<Self, KernelError> {
+        let mut take = |name| prepared.take_map(name);
         let consumed = take(abi::MAP_CONSUMED)?;
         Ok(Self {
             counters: CounterReader::new(take(abi::MAP_SLOTS)?)?,

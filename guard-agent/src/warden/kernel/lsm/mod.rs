@@ -12,10 +12,7 @@ use std::{
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
 };
 
-use aya::{
-    Ebpf,
-    maps::{Array, Map, MapData},
-};
+use aya::maps::{Array, Map, MapData};
 use guard_common::{
     abi::{self, HitRaw, HitValue},
     hooks::{HOOKS, Hook, Presence},
@@ -23,7 +20,7 @@ use guard_common::{
 
 pub use self::enrol::Enroller;
 use self::places::Places;
-use super::{error::KernelError, loader::ProgramInfo, relocated::Relocated};
+use super::{error::KernelError, loader::ProgramInfo, prepared::Prepared};
 use crate::sys::bpf;
 
 /// The programs in force, and their maps.
@@ -42,11 +39,7 @@ struct Attached {
 
 impl Lsm {
     /// Loads every hook's program, then attaches all of them; what is not there refuses the tier.
-    pub(super) fn start(
-        relocated: &Relocated,
-        loaded: &mut Ebpf,
-        places: &Places,
-    ) -> Result<Self, KernelError> {
+    pub(super) fn start(mut prepared: Prepared, places: &Places) -> Result<Self, KernelError> {
         if !places.missing.is_empty() {
             return Err(KernelError::Unknown {
                 missing: places.missing.join("; "),
@@ -54,9 +47,9 @@ impl Lsm {
         }
         let mut programs = Vec::with_capacity(places.hooks.len());
         for (hook, number) in &places.hooks {
-            programs.push((*hook, relocated.load_hook(hook.name, *number)?));
+            programs.push((*hook, prepared.load_hook(hook.name, *number)?));
         }
-        let mut take = |name| loaded.take_map(name).ok_or(KernelError::Missing { name });
+        let mut take = |name| prepared.take_map(name);
         let labels = match take(abi::MAP_LABELS)? {
             Map::Unsupported(data) => data.fd().as_fd().try_clone_to_owned(),
             _ => Err(io::Error::other("it is no storage of tasks")),

@@ -16,15 +16,15 @@ impl Programs {
     /// Puts the programs of tier T1 in force, all or none. Nobody is under them before [`Self::enforce`]. Once: after
     /// it has failed it fails.
     pub fn hooks_start(&mut self) -> Result<(), KernelError> {
-        let relocated = self.relocated.take().ok_or(KernelError::HooksTwice)?;
-        self.lsm = Some(Lsm::start(&relocated, &mut self.loaded, &self.places)?);
+        let prepared = self.prepared.take().ok_or(KernelError::HooksTwice)?;
+        self.lsm = Some(Lsm::start(prepared, &self.places)?);
         Ok(())
     }
 
     /// Takes them out of force again, or lets go of what they would be loaded from: they are not started after this.
     pub fn hooks_stop(&mut self) {
         self.lsm = None;
-        self.relocated = None;
+        self.prepared = None;
     }
 
     /// How often a hook decided for tasks of sandboxes.
