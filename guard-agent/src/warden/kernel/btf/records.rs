@@ -1,5 +1,7 @@
 //! The bytes as types: a number each, a common part, and what follows it.
 
+use std::ffi::CStr;
+
 const MAGIC: u16 = 0xeb9f;
 const HEADER_LEAST: usize = 24;
 /// Name, kind and count, size or other type.
@@ -97,18 +99,23 @@ impl Records {
         })
     }
 
-    /// Every type with its number.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Record<'_>)> {
-        (1..)
-            .zip(&self.starts)
-            .filter_map(|(number, _)| Some((number, self.get(number)?)))
+    /// How many types there are; the last has this number.
+    pub(super) fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Name and kind of the type of that number.
+    pub(super) fn head(&self, number: u32) -> Option<(u32, Kind)> {
+        let index = usize::try_from(number).ok()?.checked_sub(1)?;
+        let bytes = self.types.get(*self.starts.get(index)?..)?;
+        Some((word(bytes, 0)?, kind(number_of_kind(word(bytes, 4)?))))
     }
 
     /// The name that starts there; `None` for one without an end.
     pub(super) fn name(&self, start: u32) -> Option<&[u8]> {
         let rest = self.strings.get(usize::try_from(start).ok()?..)?;
-        let end = rest.iter().take(NAME_MOST).position(|byte| *byte == 0)?;
-        rest.get(..end)
+        let most = rest.get(..NAME_MOST).unwrap_or(rest);
+        Some(CStr::from_bytes_until_nul(most).ok()?.to_bytes())
     }
 
     pub(super) fn is_called(&self, start: u32, wanted: &str) -> bool {
@@ -149,15 +156,16 @@ impl Member {
 
 /// Where each type starts; `None` when one cannot be read.
 fn starts(types: &[u8]) -> Option<Vec<usize>> {
-    let mut starts = Vec::new();
-    let mut at = 0;
-    while at < types.len() {
-        starts.push(at);
-        let info = word(types, at.checked_add(4)?)?;
+    // On average a type is longer.
+    let mut starts = Vec::with_capacity(types.len() / 16);
+    let mut rest = types;
+    while !rest.is_empty() {
+        starts.push(types.len() - rest.len());
+        let info = word(rest, 4)?;
         let body = body_length(number_of_kind(info), count(info)?)?;
-        at = at.checked_add(COMMON)?.checked_add(body)?;
+        rest = rest.get(COMMON.checked_add(body)?..)?;
     }
-    (at == types.len()).then_some(starts)
+    Some(starts)
 }
 
 fn number_of_kind(info: u32) -> u32 {
@@ -201,6 +209,5 @@ fn body_length(kind: u32, count: usize) -> Option<usize> {
 }
 
 pub(super) fn word(data: &[u8], at: usize) -> Option<u32> {
-    let bytes = data.get(at..at.checked_add(4)?)?;
-    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+    Some(u32::from_ne_bytes(*data.get(at..)?.first_chunk()?))
 }
