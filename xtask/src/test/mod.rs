@@ -1,19 +1,20 @@
-//! `cargo xtask test`: every leg of host and virtual machine, one after the other, and one verdict.
+//! `cargo xtask test`: every leg of host and virtual machine, and one verdict.
 
+mod legs;
 pub(crate) mod process;
 pub(crate) mod suite;
 pub(crate) mod totals;
 
 use std::{
-    path::Path,
-    process::{Command, ExitCode, Stdio},
+    process::ExitCode,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, ensure};
 
 use crate::{cargo, setup};
-use suite::{Leg, Program};
+use legs::Row;
+use suite::Leg;
 use totals::Totals;
 
 #[derive(clap::Args)]
@@ -27,15 +28,6 @@ pub(crate) struct Args {
     /// Legs to run, by name or by the beginning of it (`unit`, `host:escape`, `vm-6.1`); all by default
     #[arg(value_name = "LEG")]
     legs: Vec<String>,
-}
-
-/// A leg that ran.
-struct Row {
-    name: String,
-    totals: Totals,
-    seconds: f64,
-    /// Why it failed, if it did.
-    failure: Option<String>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -53,10 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     println!("[test] {} legs: {}", chosen.len(), names(&chosen).join(" "));
     let start = Instant::now();
     build(&chosen)?;
-    let mut rows = Vec::new();
-    for (index, leg) in chosen.iter().enumerate() {
-        rows.push(one(leg, index + 1, chosen.len(), &fixtures));
-    }
+    let rows = legs::all(&chosen, &fixtures);
     let ran: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
     ensure!(
         ran == names(&chosen),
@@ -100,74 +89,6 @@ fn build(chosen: &[&Leg]) -> Result<()> {
         step(&["test", "--no-run"])?;
     }
     println!("=== build: {:.0} s", start.elapsed().as_secs_f64());
-    Ok(())
-}
-
-fn one(leg: &Leg, number: usize, of: usize, fixtures: &Path) -> Row {
-    println!("\n=== [{number}/{of}] {}", leg.name);
-    let start = Instant::now();
-    let mut totals = Totals::default();
-    let result = attempt(leg, fixtures, &mut totals);
-    let mut totals = totals.settle();
-    let failure = match result {
-        Err(error) => Some(format!("{error:#}")),
-        Ok(()) if totals.failed > 0 => Some(format!("{} tests failed", totals.failed)),
-        Ok(()) if leg.empty != (totals.passed == 0) => Some(format!(
-            "{} tests ran, `tests/suite.toml` says `empty = {}`",
-            totals.passed, leg.empty
-        )),
-        Ok(()) if totals.ignored != leg.ignored => Some(format!(
-            "{} tests are ignored, `tests/suite.toml` says {}",
-            totals.ignored, leg.ignored
-        )),
-        Ok(()) => None,
-    };
-    // What failed outside a test counts too.
-    if failure.is_some() && totals.failed == 0 {
-        totals.failed = 1;
-    }
-    let seconds = start.elapsed().as_secs_f64();
-    let verdict = failure
-        .as_deref()
-        .map_or_else(|| "ok".to_owned(), |why| format!("FAILED ({why})"));
-    println!(
-        "=== {}: {verdict}, {} passed, {} failed, {seconds:.1} s",
-        leg.name, totals.passed, totals.failed
-    );
-    Row {
-        name: leg.name.clone(),
-        totals,
-        seconds,
-        failure,
-    }
-}
-
-fn attempt(leg: &Leg, fixtures: &Path, totals: &mut Totals) -> Result<()> {
-    if let Some(features) = leg.agent {
-        // Other legs may have left an agent with other features in its place.
-        cargo::agent(features)?;
-    }
-    let mut command = match &leg.program {
-        Program::Cargo(args) => {
-            println!("$ cargo {}", args.join(" "));
-            let mut command = cargo::command();
-            command.args(args);
-            command
-        }
-        Program::Xtask(args) => {
-            println!("$ cargo xtask {}", args.join(" "));
-            let mut command = Command::new(std::env::current_exe().context("find this program")?);
-            command.args(args).stdin(Stdio::null());
-            command
-        }
-    };
-    command.envs(&leg.env).env("GUARD_FIXTURES", fixtures);
-    let limit = Duration::from_secs(60 * leg.minutes);
-    let status = process::run(command, limit, |line| {
-        println!("{line}");
-        totals.line(line);
-    })?;
-    ensure!(status.success(), "ended with {status}");
     Ok(())
 }
 

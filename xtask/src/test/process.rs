@@ -17,6 +17,9 @@ use nix::{
 /// How long there may be silence before a line says that it still runs.
 const QUIET: Duration = Duration::from_secs(60);
 
+/// How the line begins that says so.
+pub(crate) const RUNNING: &str = "[test] still running after ";
+
 /// Runs `command` for at most `limit` and gives each line of its output, stdout and stderr together, to `take`.
 pub(crate) fn run(mut command: Command, limit: Duration, mut take: impl FnMut(&str)) -> Result<ExitStatus> {
     let name = command.get_program().to_string_lossy().into_owned();
@@ -47,10 +50,7 @@ pub(crate) fn run(mut command: Command, limit: Duration, mut take: impl FnMut(&s
                         ended.map_or("not done", |_| "ended, but something it started holds its output");
                     bail!("`{name}`: {what} after {} s", start.elapsed().as_secs());
                 }
-                take(&format!(
-                    "[test] still running after {} s",
-                    start.elapsed().as_secs()
-                ));
+                take(&format!("{RUNNING}{} s", start.elapsed().as_secs()));
             }
         }
     }

@@ -91,13 +91,8 @@ pub(crate) struct Outcome {
 
 /// Boots a machine, runs its case and brings back verdict and files. Fails only where no machine ran.
 pub(crate) fn run(vm: &Vm<'_>) -> Result<Outcome> {
-    crate::apt::ensure_programs(&[
-        ("qemu-system-x86_64", "qemu-system-x86"),
-        ("mkfs.ext4", "e2fsprogs"),
-        ("xz", "xz-utils"),
-    ])?;
     let cache = cache_dir();
-    let kernel = kernel::get(&cache, vm.kernel)?;
+    let kernel = prepare(&cache, vm.kernel)?;
     let name = format!("[vm {}]", kernel.version);
     let work = tempfile::Builder::new()
         .prefix("run-")
@@ -158,6 +153,20 @@ pub(crate) fn run(vm: &Vm<'_>) -> Result<Outcome> {
         wall,
         _work: work,
     })
+}
+
+/// Gets emulator and kernel, which several machines that start at once would get one over the other.
+fn prepare(cache: &Path, series: &str) -> Result<kernel::Kernel> {
+    fs::create_dir_all(cache).with_context(|| format!("create `{}`", cache.display()))?;
+    let at = cache.join("lock");
+    let lock = File::create(&at).with_context(|| format!("create `{}`", at.display()))?;
+    lock.lock().with_context(|| format!("lock `{}`", at.display()))?;
+    crate::apt::ensure_programs(&[
+        ("qemu-system-x86_64", "qemu-system-x86"),
+        ("mkfs.ext4", "e2fsprogs"),
+        ("xz", "xz-utils"),
+    ])?;
+    kernel::get(cache, series)
 }
 
 fn place(files: &Path, out: Option<&Path>) -> Result<PathBuf> {
