@@ -19,7 +19,9 @@ const BPF_LINK_CREATE: libc::c_long = 28;
 
 const BPF_MAP_TYPE_ARRAY: u32 = 2;
 const BPF_PROG_TYPE_CGROUP_SOCK_ADDR: u32 = 18;
+const BPF_PROG_TYPE_TRACING: u32 = 26;
 const BPF_PROG_TYPE_LSM: u32 = 29;
+const BPF_TRACE_FEXIT: u32 = 25;
 const BPF_LSM_MAC: u32 = 27;
 
 /// Enough for the end of any log, which is where the verifier says why.
@@ -73,14 +75,36 @@ pub fn load_hook(
     instructions: &[bpf_insn],
     hook: u32,
 ) -> Result<OwnedFd, LoadFailure> {
+    let kind = (BPF_PROG_TYPE_LSM, BPF_LSM_MAC);
+    load_for_function(name, license, instructions, kind, hook)
+}
+
+/// Loads a program for the end of the kernel function with this number in the kernel's types.
+pub fn load_exit(
+    name: &CStr,
+    license: &CStr,
+    instructions: &[bpf_insn],
+    function: u32,
+) -> Result<OwnedFd, LoadFailure> {
+    let kind = (BPF_PROG_TYPE_TRACING, BPF_TRACE_FEXIT);
+    load_for_function(name, license, instructions, kind, function)
+}
+
+fn load_for_function(
+    name: &CStr,
+    license: &CStr,
+    instructions: &[bpf_insn],
+    (prog_type, expected_attach_type): (u32, u32),
+    function: u32,
+) -> Result<OwnedFd, LoadFailure> {
     let base = ProgLoad {
-        prog_type: BPF_PROG_TYPE_LSM,
-        expected_attach_type: BPF_LSM_MAC,
+        prog_type,
+        expected_attach_type,
         ..ProgLoad::default()
     };
     let attr = LsmLoad {
         base,
-        attach_btf_id: hook,
+        attach_btf_id: function,
         ..LsmLoad::default()
     };
     load_program(name, license, instructions, attr)
@@ -198,7 +222,7 @@ pub fn load_lsm(name: &CStr, instructions: &[u64], hook: u32) -> io::Result<Owne
     bpf_fd(BPF_PROG_LOAD, &mut attr)
 }
 
-/// Attaches it to its hook for as long as the descriptor is open.
+/// Attaches a program to the hook or function it was loaded for, for as long as the descriptor is open.
 pub fn attach_lsm(program: &OwnedFd) -> io::Result<OwnedFd> {
     let mut attr = RawTracepointOpen {
         name: 0,

@@ -32,9 +32,11 @@ impl Stage {
     pub(crate) fn set(name: &str) -> Self {
         let arena = Arena::make(name);
         let (mut programs, events) = arena.load();
+        let start = std::time::Instant::now();
         programs
             .hooks_start()
             .unwrap_or_else(|error| panic!("{}", guard_agent::refusal::chain(&error)));
+        println!("hooks_start {:?}", start.elapsed());
         let scratch = tempfile::tempdir_in("/var/tmp").unwrap();
         let (sandbox, slot, inside) = arena.watched("sandbox", &programs);
         let mut stage = Self {
@@ -70,12 +72,12 @@ impl Stage {
         self.held.push(object);
     }
 
-    /// From here on the hooks decide for the subject.
+    /// From here on the hooks decide for the subject, and what other modules refuse it is told.
     pub(crate) fn enforce(&mut self) {
         let pid = i32::try_from(self.inside.pid()).unwrap();
         let process = guard_agent::sys::process::pidfd_open(pid).unwrap();
         self.programs
-            .enforce(self.sandbox, self.slot, false, process.as_fd())
+            .enforce(self.sandbox, self.slot, true, process.as_fd())
             .unwrap_or_else(|error| panic!("{}", guard_agent::refusal::chain(&error)));
     }
 }

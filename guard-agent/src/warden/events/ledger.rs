@@ -192,6 +192,12 @@ impl Ledger {
         self.losses.kernel(GapKind::Unread, unread);
     }
 
+    /// Runs of programs that the kernel has skipped since the session began.
+    pub(in crate::warden) fn skipped(&mut self, telling: u64, decisions: u64) {
+        self.losses.kernel(GapKind::ProgramsSkipped, telling);
+        self.losses.kernel(GapKind::HooksSkipped, decisions);
+    }
+
     /// A moment has passed: repeats and losses that are due become records.
     pub(in crate::warden) fn tick(&mut self) {
         self.tick += 1;

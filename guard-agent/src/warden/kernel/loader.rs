@@ -30,6 +30,7 @@ use super::{
     offsets::{self, Offsets},
     relocated::Relocated,
     slots::{Consumed, SlotCounters, Slots},
+    told::Tellers,
 };
 use crate::sys::bpf;
 
@@ -138,6 +139,8 @@ pub struct Programs {
     /// The object as the programs of tier T1 need it, until they are loaded.
     pub(super) relocated: Option<Relocated>,
     pub(super) lsm: Option<Lsm>,
+    /// What tells of other modules' refusals, at tier T1.
+    pub(super) tellers: Option<Tellers>,
 }
 
 impl Programs {
@@ -196,6 +199,7 @@ impl Programs {
             places,
             relocated: Some(relocated),
             lsm: None,
+            tellers: None,
         })
     }
 
@@ -306,6 +310,7 @@ impl Programs {
             .map(describe)
             .chain(observer.programs())
             .chain(self.lsm.iter().flat_map(Lsm::programs))
+            .chain(self.tellers.iter().flat_map(Tellers::programs))
             .collect()
     }
 
@@ -408,7 +413,10 @@ fn attach(spec: &Spec, program: OwnedFd, parent: &File) -> Result<Attached, Kern
 
 #[cfg(test)]
 mod tests {
-    use guard_common::hooks::{HOOKS, Rule};
+    use guard_common::{
+        hooks::{HOOKS, Rule},
+        told::TOLD,
+    };
 
     use super::{super::observe::OBSERVERS, *};
 
@@ -419,6 +427,7 @@ mod tests {
         let mut wanted: Vec<&str> = PROGRAMS.iter().map(|spec| spec.op.name()).collect();
         wanted.extend(OBSERVERS);
         wanted.extend(HOOKS.iter().map(|hook| hook.name));
+        wanted.extend(TOLD.iter().map(|told| told.program));
         names.sort_unstable();
         wanted.sort_unstable();
         assert_eq!(names, wanted);

@@ -55,6 +55,13 @@ impl Relocated {
         })
     }
 
+    /// Loads one program for the end of the kernel's function with this number.
+    pub(super) fn load_exit(&self, name: &'static str, function: u32) -> Result<OwnedFd, KernelError> {
+        self.program(name, |name, license, instructions| {
+            bpf::load_exit(name, license, instructions, function)
+        })
+    }
+
     fn program(
         &self,
         name: &'static str,

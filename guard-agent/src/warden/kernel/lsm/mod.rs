@@ -24,7 +24,7 @@ use guard_common::{
 pub use self::enrol::Enroller;
 use self::places::Places;
 use super::{error::KernelError, loader::ProgramInfo, relocated::Relocated};
-use crate::sys::bpf;
+use crate::{fault, sys::bpf};
 
 /// The programs in force, and their maps.
 pub(super) struct Lsm {
@@ -47,6 +47,11 @@ impl Lsm {
         loaded: &mut Ebpf,
         places: &Places,
     ) -> Result<Self, KernelError> {
+        fault::point("hooks.programs").map_err(|source| KernelError::Load {
+            program: "file_open",
+            verifier: String::new(),
+            source,
+        })?;
         if !places.missing.is_empty() {
             return Err(KernelError::Unknown {
                 missing: places.missing.join("; "),

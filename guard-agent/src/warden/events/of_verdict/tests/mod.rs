@@ -12,8 +12,13 @@ use crate::{
     audit::{Body, Filter, PathPattern},
     config::rights::Rights,
     link::message::View,
+    proof::LsmList,
     warden::{
-        events::{mounts::Mounts, places::Places},
+        events::{
+            modules::{Landlock, Modules},
+            mounts::Mounts,
+            places::Places,
+        },
         kernel::{KernelPath, Origin},
     },
 };
@@ -35,7 +40,15 @@ fn list(text: &str) -> File {
 fn surroundings() -> Surroundings {
     let mut places = Places::new(View::Private, b"/home/u/project");
     places.root(b"/home/u/project", Rights::RW);
-    Surroundings::new(places, None, Mounts::of([list(THEIRS), list(OURS)]))
+    let landlock = Landlock { abi: 6, scopes: true };
+    let there = LsmList::parse("capability,landlock,yama,bpf");
+    let modules = Modules::listed(landlock, &there, || false);
+    Surroundings::new(
+        places,
+        None,
+        Mounts::of([list(THEIRS), list(OURS)]),
+        modules,
+    )
 }
 
 fn names(path: &str, complete: bool) -> Option<KernelPath> {
@@ -56,7 +69,7 @@ fn event(hook: &'static Hook, reason: u16) -> VerdictEvent {
             cpu: 1,
         },
         hook,
-        reason: hooks::reason(reason).unwrap(),
+        reason: hooks::reason(reason),
         errno: hook.errno,
         needs: 0,
         found: 0,
