@@ -43,12 +43,7 @@ fn surroundings() -> Surroundings {
     let landlock = Landlock { abi: 6, scopes: true };
     let there = LsmList::parse("capability,landlock,yama,bpf");
     let modules = Modules::listed(landlock, &there, || false);
-    Surroundings::new(
-        places,
-        None,
-        Mounts::of([list(THEIRS), list(OURS)]),
-        modules,
-    )
+    Surroundings::new(places, None, Mounts::of([list(THEIRS), list(OURS)]), modules)
 }
 
 fn names(path: &str, complete: bool) -> Option<KernelPath> {
@@ -235,6 +230,48 @@ fn names_that_cannot_be_placed_are_told_as_they_are() {
             "detail": {"hook": "file_open"},
         }))
     );
+}
+
+#[test]
+fn what_another_module_refused_is_its_own_where_that_is_known() {
+    let others = |hook, errno| VerdictEvent {
+        reason: None,
+        errno,
+        ..about(hook, hooks::REASON_OUTSIDE, "etc/shadow", READ, 0)
+    };
+    let told = |layer: &str, reason: &str, errno: &str| {
+        wanted(json!({
+            "op": "open", "layer": layer, "reason": reason, "errno": errno, "path": "/etc/shadow",
+            "path_source": "kernel", "dev": DEV, "ino": 5, "nlink": 1, "rights": "r",
+            "detail": {"hook": "file_open"},
+        }))
+    };
+    assert_eq!(
+        record(others(&hooks::FILE_OPEN, 13)),
+        told("landlock", "not-granted", "EACCES")
+    );
+    assert_eq!(
+        record(others(&hooks::FILE_OPEN, 1)),
+        told("unknown", "security-module", "EPERM")
+    );
+    let signal = VerdictEvent {
+        reason: None,
+        errno: 1,
+        ..event(&hooks::TASK_KILL, hooks::REASON_STRANGER)
+    };
+    assert_eq!(
+        record(signal),
+        wanted(json!({
+            "op": "kill", "layer": "landlock", "reason": "stranger", "errno": "EPERM",
+            "detail": {"hook": "task_kill"},
+        }))
+    );
+    // It is not the same attempt as one that our own program refused.
+    let (around, mut ledger) = (surroundings(), Ledger::new("s", "files", false));
+    note(others(&hooks::FILE_OPEN, 13), &mut ledger, &around);
+    let ours = about(&hooks::FILE_OPEN, hooks::REASON_OUTSIDE, "etc/shadow", READ, 0);
+    note(ours, &mut ledger, &around);
+    assert_eq!(self::told(&mut ledger).len(), 2);
 }
 
 #[test]
