@@ -16,7 +16,7 @@ use guard_agent::{
     refusal::chain,
     warden::kernel::{ProgramInfo, Programs},
 };
-use guard_common::hooks::HOOKS;
+use guard_common::{hooks::HOOKS, told::TOLD};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args_os().skip(1);
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .map(|program| {
             serde_json::json!({
                 "name": program.name,
-                "hook": HOOKS.iter().any(|hook| hook.name == program.name),
+                "hook": of_tier_one().any(|name| name == program.name),
                 "verified_instructions": program.verified_instructions,
                 "recursion_misses": program.recursion_misses,
                 "why_not": program.why_not,
@@ -43,6 +43,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
         .collect();
     print(&serde_json::Value::from(list).to_string(), to)
+}
+
+/// The programs on security hooks, and those that tell what others refuse there.
+fn of_tier_one() -> impl Iterator<Item = &'static str> {
+    let hooks = HOOKS.iter().map(|hook| hook.name);
+    hooks.chain(TOLD.iter().map(|told| told.program))
 }
 
 fn print(list: &str, to: Option<OsString>) -> Result<(), Box<dyn Error>> {
@@ -70,8 +76,8 @@ fn facts(object: &Path, hooks: bool) -> Result<Vec<ProgramInfo>, Box<dyn Error>>
     let mut list = programs.programs();
     if let Some(error) = refused {
         let why = chain(&error);
-        list.extend(HOOKS.iter().map(|hook| ProgramInfo {
-            name: hook.name,
+        list.extend(of_tier_one().map(|name| ProgramInfo {
+            name,
             attached: false,
             why_not: Some(why.clone()),
             verified_instructions: None,

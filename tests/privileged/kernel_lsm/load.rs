@@ -1,6 +1,6 @@
 //! Loading, and who is not touched.
 
-use guard_agent::warden::kernel::ProgramInfo;
+use guard_agent::warden::kernel::{ProgramInfo, Skipped};
 use guard_common::{
     hooks::{HOOKS, Presence},
     told::TOLD,
@@ -30,6 +30,7 @@ fn every_hook_of_this_kernel_is_attached() {
         assert_eq!(program.recursion_misses, 0, "{program:?}");
     }
     assert_eq!(stage.programs.verdicts(), Ok(()));
+    assert_eq!(stage.programs.skipped(), Skipped::default());
     for told in TOLD {
         let program = programs.iter().find(|program| program.name == told.program);
         println!(

@@ -295,6 +295,30 @@ mod tests {
         ledger.first(key, op, |_| blank(op.into(), decision, Layer::Unknown, WHO));
     }
 
+    #[test]
+    fn skipped_runs_are_gaps_of_two_kinds_each_counted_once() {
+        let mut ledger = Ledger::new("s", "x", false);
+        let mut gaps = |telling, decisions| -> Vec<(GapKind, u64)> {
+            ledger.skipped(telling, decisions);
+            ledger.finish();
+            ledger
+                .take(usize::MAX)
+                .into_iter()
+                .map(|body| match body {
+                    Body::Gap(gap) => (gap.gap.kind, gap.gap.lost.unwrap().0),
+                    other => panic!("{other:?}"),
+                })
+                .collect()
+        };
+        assert_eq!(gaps(0, 0), []);
+        assert_eq!(
+            gaps(5, 2),
+            [(GapKind::ProgramsSkipped, 5), (GapKind::HooksSkipped, 2)]
+        );
+        assert_eq!(gaps(5, 2), []);
+        assert_eq!(gaps(5, 3), [(GapKind::HooksSkipped, 1)]);
+    }
+
     /// Records, repeats, gaps by kind, bytes.
     #[derive(Debug, Default)]
     struct Told {
