@@ -32,11 +32,9 @@ impl Stage {
     pub(crate) fn set(name: &str) -> Self {
         let arena = Arena::make(name);
         let (mut programs, events) = arena.load();
-        let start = std::time::Instant::now();
         programs
             .hooks_start()
             .unwrap_or_else(|error| panic!("{}", guard_agent::refusal::chain(&error)));
-        println!("hooks_start {:?}", start.elapsed());
         let scratch = tempfile::tempdir_in("/var/tmp").unwrap();
         let (sandbox, slot, inside) = arena.watched("sandbox", &programs);
         let mut stage = Self {

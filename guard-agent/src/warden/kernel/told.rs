@@ -106,7 +106,7 @@ impl Tellers {
             .0
             .iter()
             .filter_map(|(told, result)| Some((told.hook.name, result.as_ref().err()?.as_str())));
-        missing(refused.collect(), self.0.len())
+        missing(&refused.collect::<Vec<_>>(), self.0.len())
     }
 
     pub(super) fn programs(&self) -> impl Iterator<Item = ProgramInfo> {
@@ -124,7 +124,7 @@ impl Tellers {
 }
 
 /// What is missing, for people: one reason for all is said once.
-fn missing(refused: Vec<(&'static str, &str)>, of: usize) -> Result<(), String> {
+fn missing(refused: &[(&str, &str)], of: usize) -> Result<(), String> {
     let Some((_, first)) = refused.first() else {
         return Ok(());
     };
@@ -217,13 +217,13 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said_in_one_line() {
-        assert_eq!(missing(Vec::new(), 22), Ok(()));
-        let all = ["a", "b"].map(|name| (name, "EPERM")).to_vec();
-        assert_eq!(missing(all.clone(), 2), Err("of no hook: EPERM".to_owned()));
-        assert_eq!(missing(all, 3), Err("of `a`: EPERM; of `b`: EPERM".to_owned()));
-        let five = ["a", "b", "c", "d", "e"].map(|name| (name, "x")).to_vec();
+        assert_eq!(missing(&[], 15), Ok(()));
+        let all = ["a", "b"].map(|name| (name, "EPERM"));
+        assert_eq!(missing(&all, 2), Err("of no hook: EPERM".to_owned()));
+        assert_eq!(missing(&all, 3), Err("of `a`: EPERM; of `b`: EPERM".to_owned()));
+        let five = ["a", "b", "c", "d", "e"].map(|name| (name, "x"));
         assert_eq!(
-            missing(five, 9),
+            missing(&five, 9),
             Err("of `a`: x; of `b`: x; of `c`: x; and 2 more".to_owned())
         );
     }
