@@ -3,7 +3,7 @@
 
 /// Raised whenever a record, a map value or the meaning of a global changes.
 /// Every record carries it, and the host half refuses any other.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 
 /// Ring buffer of the records in [`crate::record`] and [`crate::event`].
 pub const MAP_EVENTS: &str = "EVENTS";
@@ -146,8 +146,11 @@ pub const PENDING_COUNT: usize = 64;
 pub struct LabelValue {
     /// Id of the sandbox's cgroup, whatever cgroup the task is in.
     pub sandbox: u64,
-    /// Not 0: a security hook has reported a refusal since the task's last call ended.
-    pub told: u64,
+    /// Not 0: a refusal by a security module was reported since the task's last call ended.
+    pub told: u32,
+    /// Number of the hook whose program has just refused and reported it: the end of the kernel's function is not to
+    /// report that, too. 0 for none.
+    pub refused: u32,
 }
 
 /// An object that a sandbox may use, and below it everything of the same filesystem.

@@ -39,7 +39,7 @@ const PLACES: &[u64] = facts! {
     VerdictRecord {
         header, hook, errno, reason, flags, needs, found, dev, nlink, ino, detail, names_len, names
     }
-    LabelValue { sandbox, told }
+    LabelValue { sandbox, told, refused }
     RootKey { inode, sandbox }
     RootValue { ino, dev, generation, rights }
     PendingValue { sandbox, rights, state, inode, ino, dev, generation }

@@ -7,4 +7,5 @@ pub mod hooks;
 pub mod layout;
 pub mod record;
 pub mod syscalls;
+pub mod told;
 pub mod verdict;

@@ -1,4 +1,5 @@
-//! The record of a refusal by a security hook: the object as the kernel has it, not as anybody named it.
+//! The record of a refusal on a security hook, by our program or by another module: the object as the kernel has it, not
+//! as anybody named it.
 
 use crate::record::Header;
 
@@ -18,6 +19,8 @@ pub const NAMES_WHOLE: u16 = 2;
 /// The object has an inode, and its number and links hold. The device holds with [`NAMED`]: a name has one before it
 /// has an inode.
 pub const OBJECT_KNOWN: u16 = 4;
+/// Another security module has refused: nothing is known of its reasons.
+pub const BY_ANOTHER: u16 = 8;
 
 crate::record::record! {
     pub struct VerdictRecord {
@@ -26,7 +29,7 @@ crate::record::record! {
         pub hook: u16,
         /// What the caller sees, positive.
         pub errno: u16,
-        /// One of the reasons of [`crate::hooks`].
+        /// One of the reasons of [`crate::hooks`]; 0 with [`BY_ANOTHER`].
         pub reason: u16,
         pub flags: u16,
         /// Rights that the operation needs, and those that were found.

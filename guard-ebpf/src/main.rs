@@ -15,6 +15,7 @@ mod observe;
 mod ring;
 mod scope;
 mod storage;
+mod told;
 
 /// Required by the language; no path to it may survive, or the object does not load.
 #[panic_handler]

@@ -60,6 +60,7 @@ fn exit(number: u64) -> Body {
         resources: None,
         stderr_tail: None,
         cause: None,
+        degraded: None,
     }))
 }
 

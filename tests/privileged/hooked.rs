@@ -5,7 +5,8 @@ use std::{fs, os::unix::fs::MetadataExt as _, process::Command, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use guard_tests::{
-    acting::{Stage, Told, act},
+    acting::{Stage, Told, VIEWS, act},
+    life::steps,
     programs,
     tier::in_a_guest,
 };
@@ -15,9 +16,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The lines of `guard-agent check --json`.
 fn check(flags: &[&str]) -> Result<Vec<Value>> {
+    check_with(flags, &[])
+}
+
+fn check_with(flags: &[&str], environment: &[(&str, &str)]) -> Result<Vec<Value>> {
     let output = Command::new(programs::agent()?)
         .args(["check", "--json"])
         .args(flags)
+        .envs(environment.iter().copied())
         .output()?;
     String::from_utf8(output.stdout)?
         .lines()
@@ -75,6 +81,11 @@ fn check_proves_it_or_says_why_not_and_a_launch_agrees() -> Result<()> {
     }
     if in_a_guest() {
         ensure!(tier(&lines)? == "T1");
+        let verdicts = lines.iter().find(|line| line["type"] == "verdicts");
+        ensure!(
+            verdicts.is_some_and(|line| line["verdict"] == "enforced"),
+            "{verdicts:?}"
+        );
         stage.start(&agent)?;
         let told = stage.told()?;
         ensure!(told.launch.body["tier"] == "T1", "{:?}", told.launch.body);
@@ -151,5 +162,141 @@ fn a_launch_that_insists_on_tier_two_is_beside_one_that_does_not() -> Result<()>
     let lines = check(&["--tier", "T2"])?;
     ensure!(tier(&lines)? == "T2");
     ensure!(hooks_row(&lines, "fs")?["verdict"] == "not-enforced");
+    Ok(())
+}
+
+/// The observing programs of a launch, joined as its record has them.
+const ALL: &str = "verdicts+tracepoints+cgroup-bpf+seccomp";
+const WITHOUT_VERDICTS: &str = "tracepoints+cgroup-bpf+seccomp";
+
+/// In the host view a file of the host's, in the private one a directory that only leads to the roots: Landlock has a
+/// rule for neither, and is asked before our hook.
+fn outside(stage: &Stage) -> String {
+    let name = if stage.view == "host" {
+        "outside/secret"
+    } else {
+        ""
+    };
+    stage.text(name).trim_end_matches('/').to_owned()
+}
+
+#[test]
+fn what_landlock_refuses_first_is_on_record_as_the_object_it_is() -> Result<()> {
+    ensure!(in_a_guest(), "this machine has no tier T1 to be tested");
+    for view in VIEWS {
+        let mut stage = Stage::started(view)?;
+        let path = outside(&stage);
+        ensure!(stage.act(&act("open", &path))? == "EACCES", "{view}");
+        // Nobody's of the sandbox's: ours to open, and refused to nobody.
+        ensure!(fs::File::open(&path).is_ok());
+        let seen = stage.wait("the open", |record| {
+            record["op"] == "open" && record["path"] == path
+        })?;
+        // As the sandbox sees it: the directory is of its own tree.
+        let object = fs::metadata(format!("/proc/{}/root{path}", seen["pid"]))?;
+        let told = stage.told()?;
+        ensure!(told.launch.body["tier"] == "T1", "{:?}", told.launch.body);
+        ensure!(told.launch.body["observation"] == ALL, "{:?}", told.launch.body);
+        ensure!(told.launch.field("observation_missing").is_none());
+        let records = told.about("open", &path);
+        let [record] = records.as_slice() else {
+            anyhow::bail!("{view}: {records:?}");
+        };
+        for (field, wanted) in [
+            ("decision", Value::from("deny")),
+            ("layer", "landlock".into()),
+            ("reason", "not-granted".into()),
+            ("path_source", "kernel".into()),
+            ("path_complete", Value::Null),
+            ("dev", object.dev().into()),
+            ("ino", object.ino().into()),
+            ("nlink", object.nlink().into()),
+            ("rights", "r".into()),
+            ("errno", "EACCES".into()),
+            ("repeat", Value::Null),
+        ] {
+            ensure!(
+                record[field] == wanted,
+                "{view}: {field} is {}, not {wanted}",
+                record[field]
+            );
+        }
+        ensure!(record["detail"]["hook"] == "file_open", "{record}");
+        let here = u64::from(std::process::id());
+        ensure!(told.kernel.iter().all(|record| record["pid"] != here));
+        ensure!(told.gaps.is_empty(), "{:?}", told.gaps);
+    }
+    Ok(())
+}
+
+/// A kernel that takes programs on security hooks and none at the end of its functions: what ours refuse is told by
+/// themselves, the rest by the end of the call.
+#[test]
+fn without_tracing_programs_the_tier_holds_and_its_record_says_what_is_not_told() -> Result<()> {
+    ensure!(in_a_guest(), "this machine has no tier T1 to be tested");
+    steps::require_faults(&programs::agent()?)?;
+    let mut stage = Stage::new("host")?;
+    let fault = "told.programs=fail";
+    let agent = stage
+        .agent()
+        .option("--tier", "T1")
+        .outer_env("GUARD_AGENT_FAULT", fault);
+    stage.start(&agent)?;
+    let path = outside(&stage);
+    ensure!(stage.act(&act("open", &path))? == "EACCES");
+    ensure!(map(&mut stage)? == "EACCES");
+    let told = stage.told()?;
+    let why = "of no hook: injected failure at `told.programs`";
+    ensure!(told.launch.body["tier"] == "T1", "{:?}", told.launch.body);
+    ensure!(told.launch.body["observation"] == WITHOUT_VERDICTS);
+    ensure!(
+        told.launch.body["observation_missing"] == why,
+        "{:?}",
+        told.launch.body
+    );
+    let line = format!("verdicts of other security modules: not observed: {why}");
+    ensure!(told.stderr.contains(&line), "{}", told.stderr);
+    for facet in ["fs", "exec"] {
+        ensure!(layers(&told, facet).contains(&"bpf-lsm".to_owned()), "{facet}");
+    }
+    for (op, path, layer, source) in [
+        ("open", path.as_str(), "unknown", "user-memory"),
+        ("mmap", &stage.text("rw/program"), "bpf-lsm", "kernel"),
+    ] {
+        let records = told.about(op, path);
+        let [record] = records.as_slice() else {
+            anyhow::bail!("{op}: {records:?}");
+        };
+        ensure!(
+            record["layer"] == layer && record["path_source"] == source,
+            "{record}"
+        );
+    }
+    Ok(())
+}
+
+/// The reverse: there is no tier T1, whatever could be told at it.
+#[test]
+fn without_programs_on_the_hooks_there_is_no_tier_one_and_that_is_said() -> Result<()> {
+    ensure!(in_a_guest(), "this machine has no tier T1 to be tested");
+    steps::require_faults(&programs::agent()?)?;
+    let fault = ("GUARD_AGENT_FAULT", "hooks.programs=fail");
+    let why = "its self-test did not work: cannot load eBPF program `file_open`: injected failure at `hooks.programs`";
+    let lines = check_with(&[], &[fault])?;
+    ensure!(tier(&lines)? == "T2");
+    for facet in ["fs", "exec"] {
+        let row = hooks_row(&lines, facet)?;
+        ensure!(row["verdict"] == "not-enforced" && row["why"] == why, "{row}");
+    }
+    // What is told at that tier alone is not asked about.
+    ensure!(lines.iter().all(|line| line["type"] != "verdicts"));
+    let stage = Stage::new("private")?;
+    let agent = stage.agent().option("--tier", "T1");
+    let finished = agent.outer_env(fault.0, fault.1).run("", PATIENCE)?;
+    ensure!(finished.status.code() == Some(3), "{finished:?}");
+    let told: Vec<&str> = finished.stderr.lines().collect();
+    let what = "error: cannot launch `guard-probe` at tier T1";
+    let fix = "  fix: see `guard-agent check`, or leave `--tier` out";
+    ensure!(told == [what, &format!("  why: {why}"), fix], "{told:?}");
     Ok(())
 }

@@ -57,6 +57,7 @@ impl Stage {
             "secret",
             "dots",
             "linked",
+            "below",
             "relative",
             "at",
             "thread",

@@ -282,6 +282,9 @@ pub struct Exit {
     /// Who ended it and why, when it was one of ours: `gateway: the client closed its end`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
+    /// What of the launch record's claim did not hold all the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<String>,
 }
 
 /// The counters of the sandbox's cgroup, as the kernel names them.
@@ -339,6 +342,10 @@ pub enum GapKind {
     GatewayDied,
     /// Records that could not be written when they were due.
     WriteFailed,
+    /// Runs of programs that tell, skipped by the kernel: what they would have told is missing.
+    ProgramsSkipped,
+    /// Runs of programs on security hooks, skipped by the kernel: the hook did not decide.
+    HooksSkipped,
 }
 
 impl GapKind {
@@ -353,6 +360,8 @@ impl GapKind {
             Self::WardenDied => "warden-died",
             Self::GatewayDied => "gateway-died",
             Self::WriteFailed => "write-failed",
+            Self::ProgramsSkipped => "programs-skipped",
+            Self::HooksSkipped => "hooks-skipped",
         }
     }
 }

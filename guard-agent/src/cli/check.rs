@@ -128,6 +128,8 @@ enum Line<'a> {
         enforcement: &'a Enforcement,
     },
     Observation(&'a Verdict),
+    /// Whether what other security modules refuse is told, at tier T1.
+    Verdicts(&'a Verdict),
     Change(Change),
     Run {
         tier: Tier,
@@ -177,6 +179,9 @@ fn lines(machine: &Machine, out: &mut Out) -> Result<(), Stop> {
         })?;
     }
     out.json(&Line::Observation(&machine.proofs.observation))?;
+    if machine.proofs.hooked() {
+        out.json(&Line::Verdicts(&machine.proofs.told))?;
+    }
     for change in changes(machine) {
         out.json(&Line::Change(change))?;
     }
@@ -245,6 +250,10 @@ fn table(machine: &Machine, out: &mut Out) -> Result<(), Stop> {
         words(observation),
         reason(observation)
     ))?;
+    if machine.proofs.hooked() {
+        let told = &machine.proofs.told;
+        out.line(format_args!("verdicts    {}{}", words(told), reason(told)))?;
+    }
     out.line("")?;
     out.line(format_args!(
         "self-test: {} ms",

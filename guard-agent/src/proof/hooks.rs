@@ -7,7 +7,7 @@ use std::{
     io::{self, Read as _, Write as _},
     os::{
         fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
-        unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+        unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     },
     path::{Path, PathBuf},
     time::Instant,
@@ -22,13 +22,18 @@ use super::{
     attacks,
     attempt::{Answer, Attempt, Finding},
     child,
+    verdict::Verdict,
 };
 use crate::{
     audit::Layer,
+    confine::landlock::{self, Settings},
     link::message::Facet,
     refusal::chain,
     sys::{self, process},
-    warden::{cgroup::Sandbox, kernel::Programs},
+    warden::{
+        cgroup::Sandbox,
+        kernel::{Event, Programs},
+    },
 };
 
 pub(super) const FACETS: [Facet; 2] = [Facet::Fs, Facet::Exec];
@@ -92,6 +97,8 @@ struct Found {
     behind: Vec<Answer>,
     /// The first of what has to work all the same and did not.
     broken: Option<String>,
+    /// What came of an open in a root when Landlock was in force, too; or why it is not.
+    landlock: Result<Answer, String>,
 }
 
 type Try = fn(&Places, BorrowedFd<'_>) -> Answer;
@@ -175,7 +182,7 @@ pub(super) fn attack(
     (cgroup, slot): (&Sandbox, u32),
     (places, program): (&Places, BorrowedFd<'_>),
     until: Instant,
-) -> Result<Vec<Finding>, String> {
+) -> Result<(Vec<Finding>, Verdict), String> {
     let failed = |what: &str| {
         let what = what.to_owned();
         move |error: io::Error| format!("{what}: {error}")
@@ -210,7 +217,10 @@ pub(super) fn attack(
         return Err(broken);
     }
     not_called(&before, &hits(programs)?)?;
-    Ok(findings(&found))
+    let planted = places.inside.join("file");
+    let planted = fs::metadata(planted).map_err(failed("look at its file"))?;
+    let told = told(found.landlock.clone(), planted.ino(), cgroup.id(), programs);
+    Ok((findings(&found), told))
 }
 
 /// The attacker's whole work.
@@ -234,7 +244,43 @@ fn attacker(
         without,
         behind: answers(),
         broken: permitted(places),
+        landlock: landlocked(places),
     })
+}
+
+/// Last of all: it is for good.
+fn landlocked(places: &Places) -> Result<Answer, String> {
+    let nothing = Settings { network: false };
+    landlock::restrict(&[], nothing).map_err(|error| chain(&error))?;
+    Ok(attacks::read(&places.inside.join("file")))
+}
+
+/// Whether a refusal by Landlock, which our hook was never asked about, was told: of that object, once.
+fn told(landlocked: Result<Answer, String>, object: u64, sandbox: u64, programs: &mut Programs) -> Verdict {
+    let failed = |why: &str| Verdict::not_enforced(format!("its self-test failed: {why}"));
+    match landlocked {
+        Err(why) => return failed(&format!("Landlock cannot be put in force: {why}")),
+        Ok(answer) if answer != Answer::errno(libc::EACCES) => {
+            return failed("Landlock did not refuse");
+        }
+        Ok(_) => {}
+    }
+    let mut seen = 0;
+    super::root::drain(programs, |event| {
+        if let Event::Verdict(event) = event
+            && event.reason.is_none()
+            && event.hook.id == hooks::FILE_OPEN.id
+            && (event.ino, event.origin.cgroup_id) == (Some(object), sandbox)
+        {
+            seen += 1;
+        }
+    });
+    match (programs.verdicts(), seen) {
+        (Err(why), _) => Verdict::not_enforced(why),
+        (Ok(()), 1) => Verdict::Enforced,
+        (Ok(()), 0) => failed("a refusal by Landlock was not seen"),
+        (Ok(()), _) => failed("a refusal by Landlock was seen more than once"),
+    }
 }
 
 fn wait_for(ready: &OwnedFd, until: Instant) -> Result<(), String> {

@@ -28,7 +28,7 @@ impl LsmList {
         }
     }
 
-    pub(super) fn parse(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         Self::Seen(text.trim().split(',').map(str::to_owned).collect())
     }
 

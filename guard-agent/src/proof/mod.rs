@@ -53,6 +53,8 @@ pub struct Proofs {
     verdicts: BTreeMap<(Facet, Layer), Verdict>,
     /// Whether what a sandbox tries is seen: calls and programs.
     pub observation: Verdict,
+    /// At tier T1: whether what other security modules refuse is told.
+    pub told: Verdict,
     /// Landlock as our own ruleset found it.
     landlock: facets::Landlock,
     /// Tier T1 was left out on purpose: that nothing holds it is no failed test.
@@ -67,6 +69,7 @@ impl Proofs {
             ground,
             verdicts: BTreeMap::new(),
             observation: Verdict::not_enforced("nothing proves it on this tier"),
+            told: Verdict::not_enforced("nothing proves it on this tier"),
             landlock: facets::Landlock::default(),
             hooks_left_out: false,
             elapsed: Duration::ZERO,

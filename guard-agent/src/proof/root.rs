@@ -177,7 +177,10 @@ fn in_a_cgroup(
         (None, Err(why), _) => proofs.set_all(lsm_pairs(), &Verdict::NotEnforced(why)),
         (None, Ok(()), Err(why)) => proofs.set_all(lsm_pairs(), &Verdict::NotAvailable(why.clone())),
         (None, Ok(()), Ok(slot)) => match hooked(programs, (&cgroup, *slot), directory, program, until) {
-            Ok(findings) => proofs.add(findings),
+            Ok((findings, told)) => {
+                proofs.add(findings);
+                proofs.told = told;
+            }
             Err(cause) => {
                 programs.hooks_stop();
                 proofs.fail(lsm_pairs(), &cause);
@@ -206,7 +209,7 @@ fn hooked(
     directory: &Path,
     program: BorrowedFd<'_>,
     until: Instant,
-) -> Result<Vec<Finding>, String> {
+) -> Result<(Vec<Finding>, Verdict), String> {
     let places =
         hooks::Places::in_directory(directory).map_err(|error| format!("cannot plant files: {error}"))?;
     programs
@@ -228,7 +231,7 @@ fn observed(programs: &mut Programs, cgroup: &Sandbox) -> Result<u32, Why> {
 }
 
 /// What the kernel half told. Each record was written before the call it is about returned.
-fn drain(programs: &mut Programs, mut look: impl FnMut(&Event)) {
+pub(super) fn drain(programs: &mut Programs, mut look: impl FnMut(&Event)) {
     if let Some(events) = programs.events() {
         while events.drain(|event| look(&event)).more {}
     }

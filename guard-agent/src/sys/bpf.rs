@@ -23,7 +23,9 @@ const BPF_MAP_TYPE_ARRAY: u32 = 2;
 const BPF_PROG_TYPE_CGROUP_SOCK: u32 = 9;
 const BPF_PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
 const BPF_PROG_TYPE_CGROUP_SOCK_ADDR: u32 = 18;
+const BPF_PROG_TYPE_TRACING: u32 = 26;
 const BPF_PROG_TYPE_LSM: u32 = 29;
+const BPF_TRACE_FEXIT: u32 = 25;
 const BPF_LSM_MAC: u32 = 27;
 const BPF_CGROUP_INET_SOCK_CREATE: u32 = 2;
 
@@ -82,9 +84,31 @@ pub fn load_hook(
     instructions: &[bpf_insn],
     hook: u32,
 ) -> Result<OwnedFd, LoadFailure> {
+    let kind = (BPF_PROG_TYPE_LSM, BPF_LSM_MAC);
+    load_for_function(name, license, instructions, kind, hook)
+}
+
+/// Loads a program for the end of the kernel function with this number in the kernel's types.
+pub fn load_exit(
+    name: &CStr,
+    license: &CStr,
+    instructions: &[bpf_insn],
+    function: u32,
+) -> Result<OwnedFd, LoadFailure> {
+    let kind = (BPF_PROG_TYPE_TRACING, BPF_TRACE_FEXIT);
+    load_for_function(name, license, instructions, kind, function)
+}
+
+fn load_for_function(
+    name: &CStr,
+    license: &CStr,
+    instructions: &[bpf_insn],
+    (prog_type, expected_attach_type): (u32, u32),
+    function: u32,
+) -> Result<OwnedFd, LoadFailure> {
     let attr = LsmLoad {
-        attach_btf_id: hook,
-        ..LsmLoad::of(ProgLoad::new(BPF_PROG_TYPE_LSM, BPF_LSM_MAC))
+        attach_btf_id: function,
+        ..LsmLoad::of(ProgLoad::new(prog_type, expected_attach_type))
     };
     load_program(name, license, instructions, attr)
 }
@@ -231,7 +255,7 @@ pub fn load_lsm(name: &CStr, instructions: &[u64], hook: u32) -> io::Result<Owne
     bpf_fd(BPF_PROG_LOAD, &mut attr)
 }
 
-/// Attaches it to its hook for as long as the descriptor is open.
+/// Attaches a program to the hook or function it was loaded for, for as long as the descriptor is open.
 pub fn attach_lsm(program: &OwnedFd) -> io::Result<OwnedFd> {
     attach_raw(0, program)
 }

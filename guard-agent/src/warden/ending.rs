@@ -130,6 +130,7 @@ impl End {
             resources,
             stderr_tail: None,
             cause: self.cause.clone(),
+            degraded: None,
         }))
     }
 }

@@ -109,6 +109,12 @@ impl Running {
                     .to_owned(),
             );
         }
+        if let Some(why) = admission.verdicts_missing() {
+            notes.push(format!("verdicts of other security modules: not observed: {why}"));
+        }
+        if let Some(doubt) = &parked.doubt {
+            notes.push(format!("not at tier T1: {doubt}"));
+        }
         Ok(Self {
             session: session.to_owned(),
             server: request.server.clone(),
@@ -317,6 +323,7 @@ impl Running {
         );
         if let Body::Exit(exit) = &mut exit {
             exit.stderr_tail = self.last_words.take();
+            exit.degraded = self.admission.degraded();
         }
         records.push(exit);
         let told = record_end(trail, records, &self.session, self.unwritten).await;

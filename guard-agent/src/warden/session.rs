@@ -119,7 +119,8 @@ async fn with_trail(
     };
     let ids = ids(&request.user)?;
     super::unprivileged::same_ids(warden.context.ground, &ids)?;
-    report::tier(&request, &warden.facts)?;
+    let doubt = warden.ring.skipped_now().why();
+    report::tier(&request, &warden.facts, doubt.as_deref())?;
     registered(&entry)?;
     let unregister = || {
         if let Err(error) = registry::remove(state, &session) {
@@ -132,7 +133,7 @@ async fn with_trail(
         ids: ids.clone(),
     };
     let parked = match warden.launcher.park(job).await {
-        Ok(parked) => parked,
+        Ok(parked) => Parked { doubt, ..parked },
         Err(refusal) => {
             unregister();
             return Err(refusal);
@@ -293,7 +294,10 @@ fn launch_record(
         limits: (&request.limits).into(),
         resources: report::resources(&warden.facts, dynamic),
         observation: admission.observation().to_owned(),
-        observation_missing: admission.missing().map(str::to_owned),
+        observation_missing: admission
+            .missing()
+            .or(admission.verdicts_missing())
+            .map(str::to_owned),
         over_budget: request.over_budget,
         kernel_release: warden.facts.release.clone(),
         landlock_abi: parked.confinement.landlock_abi,

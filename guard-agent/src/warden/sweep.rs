@@ -117,6 +117,7 @@ fn record(entry: &registry::Entry, cause: &str) -> Result<(), String> {
         resources: None,
         stderr_tail: None,
         cause: Some(cause.to_owned()),
+        degraded: None,
     };
     let gap = Gap::unknown(Some(entry.session.clone()), GapKind::WardenDied);
     for body in [Body::Gap(gap), Body::Exit(Box::new(exit))] {

@@ -13,7 +13,7 @@ use crate::maps::HITS;
 
 /// What a program thinks of an operation.
 #[derive(Clone, Copy)]
-pub(super) struct Verdict {
+pub(crate) struct Verdict {
     /// 0: allowed.
     pub(super) reason: u16,
     /// The object, 0 for none.
@@ -24,10 +24,10 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    pub(super) const ALLOW: Self = Self::deny(0);
+    pub(crate) const ALLOW: Self = Self::deny(0);
 
     #[inline(always)]
-    pub(super) const fn deny(reason: u16) -> Self {
+    pub(crate) const fn deny(reason: u16) -> Self {
         Self {
             reason,
             dentry: 0,
@@ -38,7 +38,7 @@ impl Verdict {
     }
 
     #[inline(always)]
-    pub(super) const fn about(self, dentry: u64) -> Self {
+    pub(crate) const fn about(self, dentry: u64) -> Self {
         Self { dentry, ..self }
     }
 
@@ -49,12 +49,12 @@ impl Verdict {
     }
 
     #[inline(always)]
-    pub(super) const fn rights(self, needs: u32, found: u32) -> Self {
+    pub(crate) const fn rights(self, needs: u32, found: u32) -> Self {
         Self { needs, found, ..self }
     }
 
     #[inline(always)]
-    pub(super) const fn detail(self, detail: u64) -> Self {
+    pub(crate) const fn detail(self, detail: u64) -> Self {
         Self { detail, ..self }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn file_open(context: LsmContext) -> i32 {
 /// The rights that the mode of an open file stands for. One that is opened neither to read nor to write takes the
 /// commands of its filesystem or device, which is why the kernel asks for both, too.
 #[inline(always)]
-pub(super) fn needs(file: u64) -> u32 {
+pub(crate) fn needs(file: u64) -> u32 {
     let mode: u32 = load(file, &FILE_MODE);
     let mut needs = 0;
     if mode & FMODE_READ != 0 {

@@ -41,3 +41,10 @@ mod socket_post_create;
 mod task_alloc;
 mod task_kill;
 mod unix;
+
+// What the programs of `told` share with these.
+pub(crate) use decide::Verdict;
+pub(crate) use file_open::needs;
+pub(crate) use object::{argument, load};
+pub(crate) use subject::current_task;
+pub(crate) use tell::fill;

@@ -20,7 +20,7 @@ pub(super) struct Subject {
 }
 
 #[inline(always)]
-pub(super) fn current_task() -> u64 {
+pub(crate) fn current_task() -> u64 {
     // SAFETY: the helper takes nothing.
     unsafe { bpf_get_current_task_btf() as u64 }
 }

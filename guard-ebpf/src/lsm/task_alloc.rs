@@ -17,7 +17,14 @@ pub(crate) fn task_alloc(context: LsmContext) -> i32 {
         return 0;
     }
     if LABELS
-        .give(argument(&context, 0), LabelValue { sandbox, told: 0 })
+        .give(
+            argument(&context, 0),
+            LabelValue {
+                sandbox,
+                told: 0,
+                refused: 0,
+            },
+        )
         .is_null()
     {
         count(&hooks::TASK_ALLOC, true);

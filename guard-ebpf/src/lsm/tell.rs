@@ -22,22 +22,33 @@ use crate::{
 /// Tells of a refusal. Never changes it: without room it is only counted. `NAMED`: the verdict may be about an object.
 #[inline(always)]
 pub(super) fn refused<const NAMED: bool>(hook: &Hook, subject: &Subject, verdict: &Verdict) {
-    // The end of the call is not to be told, too.
+    // Neither the end of the hook nor that of the call is to be told, too.
     let label = LABELS.of(current_task());
     if !label.is_null() {
-        // SAFETY: a live value of this type; only its own task writes this field.
-        unsafe { (&raw mut (*label).told).write_volatile(1) };
+        // SAFETY: a live value of this type; only its own task writes these fields.
+        unsafe {
+            (&raw mut (*label).told).write_volatile(1);
+            (&raw mut (*label).refused).write_volatile(u32::from(hook.id));
+        }
     }
     let sandbox = Sandbox {
         cgroup: subject.sandbox,
         slot: subject.slot,
     };
-    emit::<VerdictRecord>(&sandbox, false, |record| fill::<NAMED>(record, hook, verdict));
+    emit::<VerdictRecord>(&sandbox, false, |record| {
+        fill::<NAMED>(record, hook, hook.errno, 0, verdict)
+    });
 }
 
-/// All of the record but its head.
+/// All of the record but its head. `also`: flags beside those of the object.
 #[inline(always)]
-fn fill<const NAMED: bool>(record: *mut VerdictRecord, hook: &Hook, verdict: &Verdict) {
+pub(crate) fn fill<const NAMED: bool>(
+    record: *mut VerdictRecord,
+    hook: &Hook,
+    errno: u16,
+    also: u16,
+    verdict: &Verdict,
+) {
     let inode: u64 = if NAMED {
         read(verdict.dentry, &DENTRY_INODE)
     } else {
@@ -49,12 +60,12 @@ fn fill<const NAMED: bool>(record: *mut VerdictRecord, hook: &Hook, verdict: &Ve
     } else {
         0
     };
-    let mut flags = if inode == 0 { 0 } else { OBJECT_KNOWN };
+    let mut flags = if inode == 0 { also } else { also | OBJECT_KNOWN };
     // SAFETY: `record` is a ring reservation of this type that is not submitted yet, so nobody else reads or writes
     // it. Every byte but the head and the names past their length is written here.
     unsafe {
         (&raw mut (*record).hook).write_volatile(hook.id);
-        (&raw mut (*record).errno).write_volatile(hook.errno);
+        (&raw mut (*record).errno).write_volatile(errno);
         (&raw mut (*record).reason).write_volatile(verdict.reason);
         (&raw mut (*record).needs).write_volatile(verdict.needs);
         (&raw mut (*record).found).write_volatile(verdict.found);

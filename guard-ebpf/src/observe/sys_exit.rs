@@ -53,7 +53,8 @@ fn observe(sandbox: &scope::Sandbox, registers: u64, result: i64) {
     };
     // SAFETY: `spec` points at a live map value of this type that nobody writes once programs are attached.
     let spec = unsafe { spec.read_volatile() };
-    let told = told();
+    // A call can end well although a hook was refused on its way: that it did is news.
+    let told = told() && errno != 0;
     if !reported(&spec, errno) || told || answered(call.nr, errno) {
         return;
     }
@@ -89,7 +90,7 @@ fn reported(spec: &CallSpec, errno: u64) -> bool {
     word >> (errno & 63) & 1 != 0
 }
 
-/// Whether a security hook has reported a refusal within this call; it is forgotten either way.
+/// Whether a refusal on a security hook was reported within this call; it is forgotten either way.
 #[inline(always)]
 fn told() -> bool {
     // SAFETY: the helper takes nothing.

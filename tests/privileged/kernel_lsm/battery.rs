@@ -153,7 +153,7 @@ fn inside(scene: &mut Scene, row: &Row, wrong: &mut Vec<String>) {
     assert!(!drained.more);
     let as_it_was = |event: &VerdictEvent| {
         event.hook == row.hook
-            && event.reason == row.why
+            && event.reason == Some(row.why)
             && event.errno == row.hook.errno
             && event.origin.cgroup_id == scene.stage.sandbox
             && event.origin.slot == scene.stage.slot

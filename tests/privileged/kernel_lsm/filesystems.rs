@@ -230,7 +230,7 @@ fn depth(scene: &mut Scene) {
         assert_eq!(open(scene, &name, libc::O_RDONLY), expected, "{name}");
         let mut told = Vec::new();
         let _ = scene.stage.events.drain(|event| match event {
-            Event::Verdict(event) => told.push(event.reason),
+            Event::Verdict(event) => told.extend(event.reason),
             other => panic!("{other:?}"),
         });
         assert_eq!(told, Vec::from_iter(why), "{name}");

@@ -1,7 +1,10 @@
 //! Loading, and who is not touched.
 
-use guard_agent::warden::kernel::ProgramInfo;
-use guard_common::hooks::{HOOKS, Presence};
+use guard_agent::warden::kernel::{ProgramInfo, Skipped};
+use guard_common::{
+    hooks::{HOOKS, Presence},
+    told::TOLD,
+};
 use guard_tests::arena::Arg;
 
 use crate::stage::Stage;
@@ -25,6 +28,24 @@ fn every_hook_of_this_kernel_is_attached() {
         }
         assert_eq!(program.attached, program.why_not.is_none(), "{program:?}");
         assert_eq!(program.recursion_misses, 0, "{program:?}");
+    }
+    assert_eq!(stage.programs.verdicts(), Ok(()));
+    assert_eq!(stage.programs.skipped(), Skipped::default());
+    for told in TOLD {
+        let program = programs.iter().find(|program| program.name == told.program);
+        println!(
+            "{:<24} {:>7}",
+            told.program,
+            program
+                .and_then(|program| program.verified_instructions)
+                .unwrap_or(0)
+        );
+        let there = told.hook.presence == Presence::Required || program.is_some();
+        assert_eq!(
+            program.is_some_and(|program| program.attached),
+            there,
+            "{program:?}"
+        );
     }
 }
 

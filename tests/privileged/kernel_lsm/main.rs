@@ -8,6 +8,7 @@ mod elf;
 mod ends;
 mod filesystems;
 mod load;
+mod others;
 mod place;
 mod rows;
 mod scope;

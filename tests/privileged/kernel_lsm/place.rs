@@ -24,7 +24,7 @@ pub(crate) struct Place {
     /// A process of no sandbox that nobody gives orders.
     pub(crate) bystander: Subject,
     /// Services outside, and one whose socket lies in a root.
-    _services: (Vec<UnixListener>, UnixDatagram),
+    _services: (Vec<UnixListener>, Vec<UnixDatagram>),
 }
 
 impl Place {
@@ -36,6 +36,8 @@ impl Place {
         let within = UnixListener::bind(at.join("rw/.stranger")).unwrap();
         let address = SocketAddr::from_abstract_name(abstract_name(at)).unwrap();
         let nameless = UnixListener::bind_addr(&address).unwrap();
+        let address = SocketAddr::from_abstract_name(format!("{}:datagram", abstract_name(at))).unwrap();
+        let nameless_datagram = UnixDatagram::bind_addr(&address).unwrap();
         for name in ["mount", "mount2"] {
             fs::create_dir(at.join(name)).unwrap();
         }
@@ -44,7 +46,10 @@ impl Place {
             bystander: Subject::start(),
             _services: (
                 vec![stream, within, nameless],
-                UnixDatagram::bind(outside.join("datagram")).unwrap(),
+                vec![
+                    UnixDatagram::bind(outside.join("datagram")).unwrap(),
+                    nameless_datagram,
+                ],
             ),
         };
         for root in DIRECTORIES {

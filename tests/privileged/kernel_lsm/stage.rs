@@ -70,12 +70,12 @@ impl Stage {
         self.held.push(object);
     }
 
-    /// From here on the hooks decide for the subject.
+    /// From here on the hooks decide for the subject, and what other modules refuse it is told.
     pub(crate) fn enforce(&mut self) {
         let pid = i32::try_from(self.inside.pid()).unwrap();
         let process = guard_agent::sys::process::pidfd_open(pid).unwrap();
         self.programs
-            .enforce(self.sandbox, self.slot, false, process.as_fd())
+            .enforce(self.sandbox, self.slot, true, process.as_fd())
             .unwrap_or_else(|error| panic!("{}", guard_agent::refusal::chain(&error)));
     }
 }

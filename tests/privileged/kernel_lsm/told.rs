@@ -54,7 +54,7 @@ fn the_object_its_rights_and_the_rule_are_told_once() {
     let metadata = std::fs::metadata(&file).unwrap();
     assert_eq!(
         (event.hook.name, event.reason, event.errno),
-        ("file_open", "outside-roots", 13)
+        ("file_open", Some("outside-roots"), 13)
     );
     assert_eq!((event.needs, event.found), (1, 0));
     assert_eq!(
@@ -71,7 +71,10 @@ fn the_object_its_rights_and_the_rule_are_told_once() {
         -13
     );
     let [event] = <[VerdictEvent; 1]>::try_from(told(&mut stage)).unwrap();
-    assert_eq!((event.hook.name, event.reason), ("path_mkdir", "right-missing"));
+    assert_eq!(
+        (event.hook.name, event.reason),
+        ("path_mkdir", Some("right-missing"))
+    );
     assert_eq!((event.needs, event.found), (2, 1));
     assert_eq!(
         (event.dev, event.ino, event.nlink),
@@ -85,7 +88,7 @@ fn the_object_its_rights_and_the_rule_are_told_once() {
     let [event] = <[VerdictEvent; 1]>::try_from(told(&mut stage)).unwrap();
     assert_eq!(
         (event.hook.name, event.reason),
-        ("path_rename", "would-gain-rights")
+        ("path_rename", Some("would-gain-rights"))
     );
     assert_eq!((event.needs, event.found), (15, 3));
     assert!(ends_with(event.names.as_ref(), &from), "{event:?}");
@@ -119,8 +122,8 @@ fn what_outlives_its_sandbox_is_told_with_what_it_saw() {
     assert_eq!(
         all,
         [
-            ("userns_create", "unknown-sandbox", 1, SLOT_UNKNOWN, None),
-            ("task_kill", "unknown-sandbox", 13, SLOT_UNKNOWN, None),
+            ("userns_create", Some("unknown-sandbox"), 1, SLOT_UNKNOWN, None),
+            ("task_kill", Some("unknown-sandbox"), 13, SLOT_UNKNOWN, None),
         ]
     );
 }

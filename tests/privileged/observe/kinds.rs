@@ -20,12 +20,15 @@ struct Kind {
     /// As it is to stand in the record.
     path: String,
     path2: Option<String>,
+    /// What it leads to, where the kernel names that instead.
+    object: Option<String>,
     private: Option<Refused>,
     host: Option<Refused>,
 }
 
 const HIDDEN: Option<Refused> = Some(("ENOENT", "view", "outside-view"));
 const LANDLOCK: Option<Refused> = Some(("EACCES", "unknown", "landlock-or-permissions"));
+const BY_LANDLOCK: Option<Refused> = Some(("EACCES", "landlock", "not-granted"));
 const READ_ONLY: Option<Refused> = Some(("EROFS", "view", "read-only"));
 const NO_EXEC: Option<Refused> = Some(("EACCES", "view", "no-exec"));
 
@@ -43,9 +46,14 @@ fn kind(
         op,
         path: path.to_owned(),
         path2: None,
+        object: None,
         private,
         host,
     }
+}
+
+fn at_tier_one() -> bool {
+    matches!(Tier::current(), Ok(Tier::T1))
 }
 
 /// Where the refusals of the two views differ, the private one hides and the host one refuses.
@@ -61,25 +69,15 @@ fn outside(stage: &Stage) -> Vec<Kind> {
         kind.act["who"] = who.into();
         kind
     };
+    let to = |what, path: &str, object: &str| Kind {
+        object: Some(at(object)),
+        ..kind(what, act("open", path), "open", path, HIDDEN, LANDLOCK)
+    };
     vec![
         file("by its path", "outside/secret"),
-        kind("by ..", act("open", &dots), "open", &dots, HIDDEN, LANDLOCK),
-        kind(
-            "by a link",
-            act("open", at("rw/link")),
-            "open",
-            &at("rw/link"),
-            HIDDEN,
-            LANDLOCK,
-        ),
-        kind(
-            "below a link",
-            act("open", at("rw/sub/way-out/secret")),
-            "open",
-            &at("rw/sub/way-out/secret"),
-            HIDDEN,
-            LANDLOCK,
-        ),
+        to("by ..", &dots, "outside/dots"),
+        to("by a link", &at("rw/link"), "outside/linked"),
+        to("below a link", &at("rw/sub/way-out/below"), "outside/below"),
         kind(
             "after chdir",
             act("open", relative("outside/relative")),
@@ -189,7 +187,7 @@ fn inside(stage: &Stage) -> Vec<Kind> {
             "mmap",
             &at("rw/program"),
             // The hook is asked before the mount is.
-            if matches!(Tier::current(), Ok(Tier::T1)) {
+            if at_tier_one() {
                 Some(("EACCES", "bpf-lsm", "right-missing"))
             } else {
                 Some(("EPERM", "view", "no-exec"))
@@ -199,12 +197,28 @@ fn inside(stage: &Stage) -> Vec<Kind> {
 }
 
 impl Kind {
-    fn judge(&self, view: &str, outcome: &str, records: &[&Value]) -> Result<()> {
-        let Some((errno, layer, reason)) = (if view == "private" {
+    /// As it is to be recorded. At tier T1 what Landlock refuses is told by the kernel, and of what it is about.
+    fn refused(&self, view: &str) -> Option<Refused> {
+        let refused = if view == "private" {
             self.private
         } else {
             self.host
-        }) else {
+        };
+        if refused == LANDLOCK && at_tier_one() {
+            return BY_LANDLOCK;
+        }
+        refused
+    }
+
+    fn path(&self, view: &str) -> &str {
+        match &self.object {
+            Some(object) if self.refused(view) == BY_LANDLOCK => object,
+            _ => &self.path,
+        }
+    }
+
+    fn judge(&self, view: &str, outcome: &str, records: &[&Value]) -> Result<()> {
+        let Some((errno, layer, reason)) = self.refused(view) else {
             ensure!(outcome == "ok", "gave {outcome}");
             ensure!(records.is_empty(), "nothing was refused, recorded is {records:?}");
             return Ok(());
@@ -220,11 +234,15 @@ impl Kind {
             denials.len()
         );
         let record = denials[0];
+        let source = match layer {
+            "landlock" | "bpf-lsm" => "kernel",
+            _ => "user-memory",
+        };
         for (field, wanted) in [
             ("errno", errno),
             ("layer", layer),
             ("reason", reason),
-            ("path_source", "user-memory"),
+            ("path_source", source),
         ] {
             ensure!(record[field] == wanted, "{field} is not `{wanted}`: {record}");
         }
@@ -256,7 +274,7 @@ fn judged(view: &'static str) -> Result<()> {
         outcomes.push(stage.act(&kind.act)?);
         // What it started at is looked up after the fact: the next act is not to change that.
         if kind.what == "after chdir" {
-            stage.wait("the relative open", |record| record["path"] == kind.path)?;
+            stage.wait("the relative open", |record| record["path"] == kind.path(view))?;
             let home = act("chdir", stage.at("rw"));
             ensure!(stage.act(&home)? == "ok");
         }
@@ -267,7 +285,7 @@ fn judged(view: &'static str) -> Result<()> {
     let told = stage.told()?;
     let mut wrong = Vec::new();
     for (kind, outcome) in kinds.iter().zip(&outcomes) {
-        if let Err(error) = kind.judge(view, outcome, &told.about(kind.op, &kind.path)) {
+        if let Err(error) = kind.judge(view, outcome, &told.about(kind.op, kind.path(view))) {
             wrong.push(format!("{}: {error}", kind.what));
         }
     }

@@ -141,6 +141,9 @@ pub const LAUNCH: &[&str] = &[
     "init.exec",
 ];
 
+/// Programs that a kernel may refuse: without them there is less, and that is said (`tests/privileged/hooked.rs`).
+pub const PROGRAMS: &[&str] = &["hooks.programs", "told.programs"];
+
 /// Only at tier T1, once the sandbox is verified.
 pub const HOOKS: &[&str] = &["launch.enrol"];
 
@@ -242,6 +245,7 @@ pub fn tested() -> BTreeSet<String> {
         WARDEN,
         WARDEN_T3,
         PROOF,
+        PROGRAMS,
         LAUNCH,
         HOOKS,
         USER_NAMESPACE,

@@ -62,7 +62,7 @@ prop_compose! {
         Body::Exit(Box::new(Exit {
             session: "s".into(), server: "x".into(), reason, code, signal, duration_us,
             resources: Some(ResourceUse { cpu_stat, ..ResourceUse::default() }),
-            stderr_tail, cause: None,
+            stderr_tail, cause: None, degraded: None,
         }))
     }
 }

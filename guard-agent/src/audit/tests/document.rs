@@ -88,6 +88,8 @@ fn the_document_lists_every_reason_and_gap() {
         GapKind::WardenDied,
         GapKind::GatewayDied,
         GapKind::WriteFailed,
+        GapKind::ProgramsSkipped,
+        GapKind::HooksSkipped,
     ] {
         assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         assert!(

@@ -229,6 +229,7 @@ fn full_exit() -> Body {
         }),
         stderr_tail: Some("boom\n".into()),
         cause: Some("gateway: the client closed its end".into()),
+        degraded: Some("the kernel skipped runs".into()),
     }))
 }
 

@@ -130,6 +130,7 @@ fn an_oversized_record_is_refused_and_the_next_one_goes_on() {
         resources: None,
         stderr_tail: None,
         cause: None,
+        degraded: None,
     }));
     let error = trail.append(&big, Origin::Warden, Durability::Soon).unwrap_err();
     assert!(matches!(error, AuditError::TooLarge { .. }), "{error}");

@@ -56,6 +56,8 @@ pub struct InForce {
     pub unprotected: usize,
     /// Its roots are known to the security hooks.
     pub hooks: bool,
+    /// Why those are not to be relied on all the same.
+    pub doubt: Option<String>,
 }
 
 pub type Facets = BTreeMap<Facet, Enforcement>;
@@ -163,6 +165,7 @@ fn absent(found: &InForce, facet: Facet, layer: Layer) -> Option<String> {
             missing => missing.join("; "),
         }),
         Layer::BpfLsm if !found.hooks => Some("`--tier T2` leaves the security hooks out".to_owned()),
+        Layer::BpfLsm => found.doubt.clone(),
         Layer::Landlock if facet == Facet::Ipc && !found.landlock.scopes => {
             Some("the sandbox has no signal and abstract socket scopes".to_owned())
         }

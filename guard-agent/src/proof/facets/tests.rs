@@ -106,6 +106,26 @@ fn hooks_that_were_left_out_are_missing_and_no_failed_test() {
     assert!(good(Ground::Machine).hooked());
 }
 
+/// The kernel skipped runs of them while the warden lived.
+#[test]
+fn hooks_that_did_not_always_decide_are_not_claimed() {
+    let doubtful = InForce {
+        doubt: Some("3 of `mmap_file`".to_owned()),
+        ..whole()
+    };
+    let found = facets(&good(Ground::Machine), &doubtful);
+    for facet in [Facet::Fs, Facet::Exec] {
+        assert!(!found[&facet].layers.contains(&BpfLsm));
+        let missing = found[&facet].missing.iter();
+        let why: Vec<&str> = missing
+            .filter(|missing| missing.layer == BpfLsm)
+            .map(|missing| missing.why.as_str())
+            .collect();
+        assert_eq!(why, ["3 of `mmap_file`"], "{facet:?}");
+        assert!(holds(Ground::Machine, facet, &found));
+    }
+}
+
 #[test]
 fn nothing_tried_is_nothing_enforced() {
     for ground in GROUNDS {

@@ -3,11 +3,12 @@
 
 use std::{os::fd::AsFd as _, rc::Rc};
 
-use super::{desk::Desk, places::Places};
+use super::{desk::Desk, modules::Landlock, places::Places};
 use crate::{
     audit::LaunchRoot,
     link::message::{LaunchRequest, OverBudget, User, View},
     warden::{
+        kernel::Skipped,
         launch::{Parked, report::RootFacts},
         serve::Warden,
     },
@@ -20,9 +21,15 @@ pub(in crate::warden) struct Admission {
     /// None where no program counts.
     slot: Option<u32>,
     observed: bool,
+    /// The security hooks decide for it.
+    hooked: bool,
     desk: Rc<Desk>,
     /// Why files, programs and processes are not observed.
     missing: Option<String>,
+    /// At tier T1: why what other security modules refuse is not told, if it is not.
+    verdicts: Option<Result<(), String>>,
+    /// What the kernel had skipped before.
+    skipped: Skipped,
 }
 
 impl Admission {
@@ -43,6 +50,9 @@ impl Admission {
             Some("it is turned off (`--observe off`, or `observe = false` in the policy)".to_owned())
         };
         let observed = missing.is_none();
+        let told = &warden.facts.proofs.told;
+        let verdicts = (observed && parked.enrolled.is_some())
+            .then(|| told.why().map_or(Ok(()), |why| Err(why.why.clone())));
         let cgroup = parked.cgroup.id();
         let slot = match warden.ring.open_slot(cgroup, observed) {
             Ok(slot) => slot,
@@ -71,7 +81,11 @@ impl Admission {
         }
         let places = places(request, parked);
         let freeze = (request.over_budget == OverBudget::Quarantine).then(|| parked.cgroup.freezer());
-        let desk = Desk::new(session, &request.server, freeze, places, parked.pid);
+        let landlock = Landlock {
+            abi: parked.confinement.landlock_abi,
+            scopes: parked.confinement.landlock_scopes,
+        };
+        let desk = Desk::new(session, &request.server, freeze, places, landlock, parked.pid);
         let desk = Rc::new(desk);
         warden.ring.route(cgroup, desk.clone());
         Ok(Self {
@@ -79,8 +93,11 @@ impl Admission {
             cgroup,
             slot,
             observed,
+            hooked: parked.enrolled.is_some(),
             desk,
             missing,
+            verdicts,
+            skipped: warden.ring.skipped_now(),
         })
     }
 
@@ -91,6 +108,7 @@ impl Admission {
     /// As the launch record says it.
     pub(in crate::warden) fn observation(&self) -> &'static str {
         match (self.observed, self.slot) {
+            (true, _) if matches!(self.verdicts, Some(Ok(()))) => "verdicts+tracepoints+cgroup-bpf+seccomp",
             (true, _) => "tracepoints+cgroup-bpf+seccomp",
             (false, Some(_)) => "cgroup-bpf+seccomp",
             // Without root: no program, but seccomp's refusals are heard all the same.
@@ -102,8 +120,32 @@ impl Admission {
         self.missing.as_deref()
     }
 
-    /// Tells the desk what the kernel half had no room for so far.
+    /// Why what other security modules refuse is not told where it could be.
+    pub(in crate::warden) fn verdicts_missing(&self) -> Option<&str> {
+        self.verdicts.as_ref()?.as_ref().err().map(String::as_str)
+    }
+
+    /// What of the launch's claim did not hold all the time.
+    pub(in crate::warden) fn degraded(&self) -> Option<String> {
+        self.hooked.then(|| self.since().why()).flatten()
+    }
+
+    /// Runs skipped since the session began. What no program of this session has skipped is none of its records'.
+    fn since(&self) -> Skipped {
+        let mut since = self.warden.ring.skipped().since(&self.skipped);
+        if !self.hooked {
+            since.hooks.clear();
+        }
+        if !self.observed {
+            since.telling = 0;
+        }
+        since
+    }
+
+    /// Tells the desk what the kernel half had no room for so far, and what it did not run.
     pub(in crate::warden) fn count(&self) {
+        let skipped = self.since();
+        self.desk.skipped(skipped.telling, skipped.decisions());
         if let Some(lost) = self.slot.and_then(|slot| self.warden.ring.lost(slot)) {
             self.desk.lost(lost.denied, lost.allowed, 0);
         }
@@ -113,6 +155,8 @@ impl Admission {
     pub(in crate::warden) async fn settle(&self) {
         if let Some(slot) = self.slot {
             self.warden.settle_events(slot).await;
+            self.warden.ring.skipped_now();
+            self.count();
             if let Some(lost) = self.warden.ring.lost(slot) {
                 self.desk.lost(lost.denied, lost.allowed, lost.unread);
             }

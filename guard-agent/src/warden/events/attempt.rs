@@ -55,7 +55,7 @@ pub(super) enum Key {
     Verdict {
         /// Its number.
         hook: u16,
-        reason: &'static str,
+        reason: Option<&'static str>,
         errno: u16,
         needs: u32,
         found: u32,

@@ -5,14 +5,19 @@ use std::{
     io,
 };
 
+use guard_common::told::Told;
 use tokio::sync::Notify;
 
 use super::{
-    ledger::Ledger, look::Look, mounts::Mounts, of_call, of_exec, of_net, of_notification, of_verdict,
+    ledger::Ledger,
+    look::Look,
+    modules::{Landlock, Modules},
+    mounts::Mounts,
+    of_call, of_exec, of_net, of_notification, of_verdict,
     places::Places,
 };
 use crate::{
-    audit::{Body, Gap},
+    audit::{Body, Gap, Layer},
     confine::notify::Notification,
     octets::Octets,
     warden::kernel::{Event, KernelPath},
@@ -24,11 +29,23 @@ pub(super) struct Surroundings {
     places: Places,
     look: Option<Look>,
     mounts: Mounts,
+    modules: Modules,
 }
 
 impl Surroundings {
-    pub(super) fn new(places: Places, look: Option<Look>, mounts: Mounts) -> Self {
-        Self { places, look, mounts }
+    pub(super) fn new(places: Places, look: Option<Look>, mounts: Mounts, modules: Modules) -> Self {
+        Self {
+            places,
+            look,
+            mounts,
+            modules,
+        }
+    }
+
+    /// Layer and reason where a security module refused and it was not ours.
+    pub(super) fn refused(&self, told: &Told, errno: u16, tid: u32) -> (Layer, &'static str) {
+        let profile = || self.look.as_ref().is_none_or(|look| look.has_profile(tid));
+        self.modules.refused(told, errno, profile)
     }
 
     pub(super) fn places(&self) -> &Places {
@@ -95,6 +112,7 @@ impl Desk {
         server: &str,
         freeze: Option<Freeze>,
         places: Places,
+        landlock: Landlock,
         init: i32,
     ) -> Self {
         let look = Look::into(init).inspect_err(|error| {
@@ -102,7 +120,7 @@ impl Desk {
         });
         Self {
             ledger: RefCell::new(Ledger::new(session, server, freeze.is_some())),
-            around: Surroundings::new(places, look.ok(), Mounts::seen_by(init)),
+            around: Surroundings::new(places, look.ok(), Mounts::seen_by(init), Modules::of(landlock)),
             news: Notify::new(),
             freeze,
             frozen: OnceCell::new(),
@@ -148,6 +166,11 @@ impl Desk {
     /// What the kernel half has counted for this sandbox.
     pub(in crate::warden) fn lost(&self, denied: u64, allowed: u64, unread: u64) {
         self.ledger.borrow_mut().lost(denied, allowed, unread);
+    }
+
+    /// What the kernel has skipped since the session began.
+    pub(in crate::warden) fn skipped(&self, telling: u64, decisions: u64) {
+        self.ledger.borrow_mut().skipped(telling, decisions);
     }
 
     /// A moment has passed.

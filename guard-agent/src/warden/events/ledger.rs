@@ -192,6 +192,12 @@ impl Ledger {
         self.losses.kernel(GapKind::Unread, unread);
     }
 
+    /// Runs of programs that the kernel has skipped since the session began.
+    pub(in crate::warden) fn skipped(&mut self, telling: u64, decisions: u64) {
+        self.losses.kernel(GapKind::ProgramsSkipped, telling);
+        self.losses.kernel(GapKind::HooksSkipped, decisions);
+    }
+
     /// A moment has passed: repeats and losses that are due become records.
     pub(in crate::warden) fn tick(&mut self) {
         self.tick += 1;
@@ -287,6 +293,30 @@ mod tests {
             Decision::Deny
         };
         ledger.first(key, op, |_| blank(op.into(), decision, Layer::Unknown, WHO));
+    }
+
+    #[test]
+    fn skipped_runs_are_gaps_of_two_kinds_each_counted_once() {
+        let mut ledger = Ledger::new("s", "x", false);
+        let mut gaps = |telling, decisions| -> Vec<(GapKind, u64)> {
+            ledger.skipped(telling, decisions);
+            ledger.finish();
+            ledger
+                .take(usize::MAX)
+                .into_iter()
+                .map(|body| match body {
+                    Body::Gap(gap) => (gap.gap.kind, gap.gap.lost.unwrap().0),
+                    other => panic!("{other:?}"),
+                })
+                .collect()
+        };
+        assert_eq!(gaps(0, 0), []);
+        assert_eq!(
+            gaps(5, 2),
+            [(GapKind::ProgramsSkipped, 5), (GapKind::HooksSkipped, 2)]
+        );
+        assert_eq!(gaps(5, 2), []);
+        assert_eq!(gaps(5, 3), [(GapKind::HooksSkipped, 1)]);
     }
 
     /// Records, repeats, gaps by kind, bytes.

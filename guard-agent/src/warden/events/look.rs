@@ -20,6 +20,8 @@ use crate::{octets::Octets, sys::fs::open_at};
 
 /// Links of one path that are followed.
 const MOST_LINKS: usize = 8;
+/// What AppArmor says of a task that it has no profile for.
+const UNCONFINED: &str = "unconfined";
 
 /// One sandbox, to be looked into.
 #[derive(Debug)]
@@ -28,6 +30,7 @@ pub(in crate::warden) struct Look {
     namespace: PathBuf,
     /// The root of its view.
     root: OwnedFd,
+    init: i32,
 }
 
 impl Look {
@@ -40,6 +43,7 @@ impl Look {
         Ok(Self {
             namespace: fs::read_link(format!("/proc/{init}/ns/pid"))?,
             root: root.into(),
+            init,
         })
     }
 
@@ -64,6 +68,19 @@ impl Look {
 
     pub(super) fn program(&self, tid: u32) -> Option<Octets> {
         self.link(tid, "exe").map(Octets)
+    }
+
+    /// Whether AppArmor may have a profile for a thread. One that is gone had its init's, or one of its program's: that
+    /// cannot be told any more.
+    pub(super) fn has_profile(&self, tid: u32) -> bool {
+        let of = |task: &str| fs::read_to_string(format!("/proc/{task}/attr/apparmor/current"));
+        let ours = fs::read_link(format!("/proc/{tid}/ns/pid")).is_ok_and(|space| space == self.namespace);
+        let found = if ours {
+            of(&tid.to_string())
+        } else {
+            of(&self.init.to_string())
+        };
+        found.map_or(true, |profile| profile.trim_end() != UNCONFINED)
     }
 
     /// Whether a link on the way, inside the places, leads out of all of them: such a path is missing because of the
@@ -143,6 +160,7 @@ mod tests {
         let look = Look {
             namespace: PathBuf::new(),
             root: File::open(top).unwrap().into(),
+            init: 1,
         };
         for (path, wanted) in [
             (&b"/docs/out"[..], true),

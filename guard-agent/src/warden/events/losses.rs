@@ -30,7 +30,7 @@ impl Tally {
 
 /// One count a kind of gap. Told soon after it first grows, then ever more rarely, and at the end.
 #[derive(Debug)]
-pub(super) struct Losses([Tally; 4]);
+pub(super) struct Losses([Tally; 6]);
 
 impl Default for Losses {
     fn default() -> Self {
@@ -39,6 +39,8 @@ impl Default for Losses {
             GapKind::Unread,
             GapKind::OverBudget,
             GapKind::AllowedLost,
+            GapKind::ProgramsSkipped,
+            GapKind::HooksSkipped,
         ];
         Self(kinds.map(|kind| Tally {
             kind,

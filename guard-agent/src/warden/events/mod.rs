@@ -10,6 +10,7 @@ mod desk;
 mod ledger;
 mod look;
 mod losses;
+mod modules;
 mod mounts;
 mod of_call;
 mod of_exec;

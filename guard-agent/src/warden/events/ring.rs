@@ -17,12 +17,14 @@ use super::desk::Desk;
 use crate::{
     confine::notify::Notification,
     refusal::chain,
-    warden::kernel::{Event, Events, Programs},
+    warden::kernel::{Event, Events, Programs, Skipped},
 };
 
 /// How long events are given out before others have their turn, and records read between two looks at the clock.
 const TURN: Duration = Duration::from_millis(4);
 const STEP: usize = 32;
+/// How old an answer about skipped runs may be.
+const SKIPPED_AGE: Duration = Duration::from_millis(900);
 /// The ring full of the smallest records.
 const MOST_RECORDS: u64 = RING_BYTES as u64 / ring_bytes(size_of::<NetRecord>());
 
@@ -37,6 +39,8 @@ pub(in crate::warden) struct Ring {
     strays: Cell<u64>,
     /// Of those that were lost, how many were told.
     strays_told: Cell<u64>,
+    /// The last look at what the kernel skips, and when it was.
+    skipped: RefCell<Option<(Instant, Skipped)>>,
 }
 
 /// What became of the events of one sandbox that were not delivered.
@@ -181,6 +185,26 @@ impl Ring {
         self.events
             .as_ref()
             .map_or(0, |events| events.borrow().consumed())
+    }
+
+    /// Runs of programs that the kernel has skipped, as of a moment ago: every session asks at each of its ticks, and
+    /// the answer takes a call for each program.
+    pub(in crate::warden) fn skipped(&self) -> Skipped {
+        let now = Instant::now();
+        if let Some((when, known)) = &*self.skipped.borrow()
+            && now.duration_since(*when) < SKIPPED_AGE
+        {
+            return known.clone();
+        }
+        self.skipped_now()
+    }
+
+    /// The same, as of now.
+    pub(in crate::warden) fn skipped_now(&self) -> Skipped {
+        let programs = self.programs.as_ref();
+        let found = programs.map_or_else(Skipped::default, |programs| programs.borrow().skipped());
+        *self.skipped.borrow_mut() = Some((Instant::now(), found.clone()));
+        found
     }
 
     /// Events of no live sandbox that were lost since this was asked the last time.

@@ -31,6 +31,12 @@ pub enum KernelError {
     },
     #[error("cannot attach eBPF program `{hook}` to the security hook of its name")]
     Hook { hook: &'static str, source: io::Error },
+    #[error("cannot attach eBPF program `{program}` to the end of the kernel's `{function}`")]
+    Function {
+        program: &'static str,
+        function: &'static str,
+        source: io::Error,
+    },
     #[error("the security hooks cannot be used on this kernel: {missing}")]
     Unknown { missing: String },
     #[error("the security hooks are not in force")]

@@ -26,6 +26,7 @@ use super::{
     offsets::{self, Offsets},
     prepared::Prepared,
     slots::{Consumed, SlotCounters, Slots},
+    told::Tellers,
 };
 use crate::sys::bpf;
 
@@ -132,6 +133,8 @@ pub struct Programs {
     /// What the programs of tier T1 are loaded from, until they are.
     pub(super) prepared: Option<Prepared>,
     pub(super) lsm: Option<Lsm>,
+    /// What tells of other modules' refusals, at tier T1.
+    pub(super) tellers: Option<Tellers>,
 }
 
 impl Programs {
@@ -187,6 +190,7 @@ impl Programs {
             places,
             prepared: Some(prepared),
             lsm: None,
+            tellers: None,
         })
     }
 
@@ -297,6 +301,7 @@ impl Programs {
             .map(describe)
             .chain(observer.programs())
             .chain(self.lsm.iter().flat_map(Lsm::programs))
+            .chain(self.tellers.iter().flat_map(Tellers::programs))
             .collect()
     }
 
@@ -359,7 +364,10 @@ fn attach(spec: &Spec, program: OwnedFd, parent: &File) -> Result<Attached, Kern
 
 #[cfg(test)]
 mod tests {
-    use guard_common::hooks::{HOOKS, Rule};
+    use guard_common::{
+        hooks::{HOOKS, Rule},
+        told::TOLD,
+    };
 
     use super::{super::observe::OBSERVERS, *};
 
@@ -370,6 +378,7 @@ mod tests {
         let mut wanted: Vec<&str> = PROGRAMS.iter().map(|spec| spec.op.name()).collect();
         wanted.extend(OBSERVERS);
         wanted.extend(HOOKS.iter().map(|hook| hook.name));
+        wanted.extend(TOLD.iter().map(|told| told.program));
         names.sort_unstable();
         wanted.sort_unstable();
         assert_eq!(names, wanted);

@@ -1,7 +1,7 @@
 //! The kernel half seen from the host: load and attach its programs, read what they report.
 //!
 //! Order of reading: `probe` (can this host do it), `object` (what is loaded),
-//! `layout`, `btf` and `offsets` (where this kernel keeps things), `prepared`, `loader`, `lsm`, `observe`,
+//! `layout`, `btf` and `offsets` (where this kernel keeps things), `prepared`, `loader`, `lsm`, `told`, `observe`,
 //! `slots`, `events`, `event`.
 
 mod btf;
@@ -17,10 +17,12 @@ mod observe;
 mod offsets;
 mod prepared;
 mod probe;
+mod skipped;
 mod slots;
 mod sockaddr;
 #[cfg(test)]
 mod tests;
+mod told;
 
 pub use btf::{Argument, KernelTypes};
 pub use decode::{Endpoint, NetEvent};
@@ -31,4 +33,5 @@ pub use loader::{ProgramInfo, Programs};
 pub use lsm::Enroller;
 pub use object::{MANIFEST, OBJECT};
 pub use probe::{Facts, probe};
+pub use skipped::Skipped;
 pub use slots::{Consumed, CounterReader, SlotCounters};

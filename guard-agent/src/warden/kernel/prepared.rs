@@ -86,6 +86,13 @@ impl Prepared {
         })
     }
 
+    /// Loads one for the end of the kernel function that has this number there.
+    pub(super) fn load_exit(&self, name: &'static str, function: u32) -> Result<OwnedFd, KernelError> {
+        self.program(name, |name, license, instructions| {
+            bpf::load_exit(name, license, instructions, function)
+        })
+    }
+
     fn program(
         &self,
         name: &'static str,

@@ -103,6 +103,8 @@ pub struct Parked {
     pub grants: usize,
     /// What the security hooks know of it, at tier T1.
     pub enrolled: Option<Enrolled>,
+    /// Why the hooks are not to be relied on all the same.
+    pub doubt: Option<String>,
 }
 
 /// A launch that stops here is undone: the parked process killed, the cgroup removed.
@@ -262,6 +264,7 @@ pub fn park(context: &Arc<Context>, job: &Job) -> Result<Parked, Refusal> {
         },
         protection_incomplete: facts.incomplete,
         grants: facts.grants,
+        doubt: None,
     })
 }
 

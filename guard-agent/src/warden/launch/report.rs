@@ -56,9 +56,9 @@ pub struct KernelFacts {
 }
 
 impl KernelFacts {
-    /// The tier of one sandbox: tier T1 is the one whose roots the security hooks know.
+    /// The tier of one sandbox: tier T1 is the one whose roots the security hooks know, and that they have not failed.
     pub fn tier(&self, parked: &Parked) -> Tier {
-        if parked.enrolled.is_some() {
+        if parked.enrolled.is_some() && parked.doubt.is_none() {
             Tier::T1
         } else {
             self.ground.into()
@@ -96,6 +96,7 @@ pub fn facets(parked: &Parked, kernel: &KernelFacts) -> Facets {
         protection_incomplete: parked.protection_incomplete,
         unprotected: parked.pinned,
         hooks: parked.enrolled.is_some(),
+        doubt: parked.doubt.clone(),
     };
     facets::facets(&kernel.proofs, &found)
 }
@@ -116,10 +117,20 @@ pub fn not_enforced(ground: Ground, facets: &Facets) -> Vec<String> {
         .collect()
 }
 
-/// Refuses when the tier that was insisted on is not there.
-pub fn tier(request: &LaunchRequest, kernel: &KernelFacts) -> Result<(), Refusal> {
-    if request.tier != Some(Tier::T1) || kernel.proofs.hooked() {
+/// Refuses when the tier that was insisted on is not there, or is and is in doubt.
+pub fn tier(request: &LaunchRequest, kernel: &KernelFacts, doubt: Option<&str>) -> Result<(), Refusal> {
+    if request.tier != Some(Tier::T1) {
         return Ok(());
+    }
+    if kernel.proofs.hooked() {
+        return match doubt {
+            None => Ok(()),
+            Some(doubt) => Err(Refusal::not_enforced(
+                format!("cannot launch `{}` at tier T1", request.server),
+                doubt,
+                "use a kernel of 6.2 or later, which skips none, or boot this one without `preempt=full`",
+            )),
+        };
     }
     let why = kernel.proofs.verdict(Facet::Fs, Layer::BpfLsm);
     let why = why.why();

@@ -8,6 +8,8 @@ mod never;
 mod processes;
 mod sockets;
 
+pub(crate) use self::sockets::address;
+
 use std::os::unix::ffi::OsStrExt as _;
 
 use guard_common::hooks::{Hook, Rule};

@@ -14,7 +14,7 @@ use libc::{
 use super::{A, ANOTHERS, Actor, EACCES, End, HANDED, HELD_OUTSIDE, Row, no, yes};
 
 /// `struct sockaddr_un`, as long as its path.
-pub(super) fn address(path: &Path) -> Vec<u8> {
+pub(crate) fn address(path: &Path) -> Vec<u8> {
     let mut address = 1_u16.to_ne_bytes().to_vec();
     address.extend_from_slice(path.as_os_str().as_bytes());
     address.push(0);

@@ -1,8 +1,10 @@
-//! What the security hooks refused: each record is one refusal, and names the object itself.
+//! What was refused on the security hooks: each record is one refusal, and names the object itself.
 
 #[cfg(test)]
 mod tests;
 mod words;
+
+use guard_common::told::told;
 
 use super::{
     attempt::{Key, Who, blank},
@@ -38,9 +40,17 @@ pub(super) fn note(event: VerdictEvent, ledger: &mut Ledger, around: &Surroundin
         return;
     }
     ledger.first(key, op, |key| {
-        let blank = blank(op.into(), Decision::Deny, Layer::BpfLsm, who);
+        let (layer, reason) = match (event.reason, told(hook)) {
+            (Some(reason), _) => (Layer::BpfLsm, Some(reason)),
+            (None, Some(told)) => {
+                let (layer, reason) = around.refused(told, event.errno, who.tid);
+                (layer, Some(reason))
+            }
+            // No program tells of others on this hook.
+            (None, None) => (Layer::Unknown, None),
+        };
+        let blank = blank(op.into(), Decision::Deny, layer, who);
         let Key::Verdict {
-            reason,
             errno,
             needs,
             found,
@@ -60,7 +70,7 @@ pub(super) fn note(event: VerdictEvent, ledger: &mut Ledger, around: &Surroundin
             .filter(|(path, _)| !path.is_empty());
         let (path, complete) = placed.map_or((None, true), |(path, complete)| (Some(path), complete));
         Kernel {
-            reason: Some((*reason).to_owned()),
+            reason: reason.map(str::to_owned),
             path_source: path.as_ref().map(|_| PathSource::Kernel),
             path_complete: (!complete).then_some(false),
             path: path.map(Octets),

@@ -1,8 +1,8 @@
-//! What a security hook refused: the object as the kernel has it.
+//! What was refused on a security hook: the object as the kernel has it.
 
 use guard_common::{
     hooks::{self, Hook},
-    verdict::{NAMED, NAMES_WHOLE, OBJECT_KNOWN, VerdictRecord},
+    verdict::{BY_ANOTHER, NAMED, NAMES_WHOLE, OBJECT_KNOWN, VerdictRecord},
 };
 
 use super::{DecodeError, Origin, device, origin};
@@ -12,8 +12,8 @@ use super::{DecodeError, Origin, device, origin};
 pub struct VerdictEvent {
     pub origin: Origin,
     pub hook: &'static Hook,
-    /// The word of a record for it.
-    pub reason: &'static str,
+    /// The word of a record for it. `None`: another security module refused, for reasons of its own.
+    pub reason: Option<&'static str>,
     /// What the caller saw, positive.
     pub errno: u16,
     /// Rights that it takes, and those that are there.
@@ -61,10 +61,12 @@ fn is_name(name: &[u8]) -> bool {
 
 pub(super) fn decode(record: &VerdictRecord) -> Result<VerdictEvent, DecodeError> {
     let hook = hooks::hook(record.hook).ok_or(DecodeError::Hook { hook: record.hook })?;
-    let reason = hooks::reason(record.reason).ok_or(DecodeError::Reason {
-        reason: record.reason,
-    })?;
     let has = |flag: u16| record.flags & flag != 0;
+    let reason = match (has(BY_ANOTHER), record.reason) {
+        (true, 0) => None,
+        (false, reason) => Some(hooks::reason(reason).ok_or(DecodeError::Reason { reason })?),
+        (true, reason) => return Err(DecodeError::Reason { reason }),
+    };
     let used =
         usize::try_from(record.names_len).map_or(record.names.len(), |used| used.min(record.names.len()));
     let names = record.names.get(..used).unwrap_or_default();
@@ -149,7 +151,7 @@ mod tests {
                 cpu: 1,
             },
             hook: &hooks::FILE_OPEN,
-            reason: "outside-roots",
+            reason: Some("outside-roots"),
             errno: 13,
             needs: 1,
             found: 0,
@@ -190,6 +192,22 @@ mod tests {
         cut.names_len = u32::MAX;
         let found = event_of(&cut).names.unwrap();
         assert_eq!((found.components.len(), found.complete), (3, false));
+    }
+
+    #[test]
+    fn what_another_module_refused_has_no_reason_of_ours() {
+        let mut other = record(b"shadow\0etc\0");
+        other.flags |= BY_ANOTHER;
+        assert_eq!(
+            Event::decode(other.as_bytes()),
+            Err(DecodeError::Reason {
+                reason: REASON_OUTSIDE
+            })
+        );
+        other.reason = 0;
+        let event = event_of(&other);
+        assert_eq!((event.reason, event.errno, event.ino), (None, 13, Some(5)));
+        assert_eq!(event.names, path(&[b"etc", b"shadow"], true));
     }
 
     /// What is about to be made is somewhere and nothing yet.
@@ -263,13 +281,15 @@ mod tests {
             (record.hook, record.reason) = (hook, reason);
             match Event::decode(record.as_bytes()) {
                 Ok(Event::Verdict(event)) => {
-                    prop_assert_eq!((event.hook.id, Some(event.reason)), (hook, hooks::reason(reason)));
+                    prop_assert_eq!((event.hook.id, event.reason), (hook, hooks::reason(reason)));
                     prop_assert_eq!((event.needs, event.found, event.detail), (record.needs, record.found, record.detail));
                     let names = event.names.map_or(0, |names| names.components.concat().len());
                     prop_assert!(names <= NAMES_BYTES);
                 }
                 Err(DecodeError::Hook { .. }) => prop_assert_eq!(hooks::hook(hook), None),
-                Err(DecodeError::Reason { .. }) => prop_assert_eq!(hooks::reason(reason), None),
+                Err(DecodeError::Reason { .. }) => {
+                    prop_assert!(record.flags & BY_ANOTHER != 0 || hooks::reason(reason).is_none());
+                }
                 other => return Err(TestCaseError::fail(format!("{other:?}"))),
             }
         }

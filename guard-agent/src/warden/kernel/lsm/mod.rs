@@ -21,7 +21,7 @@ use guard_common::{
 pub use self::enrol::Enroller;
 use self::places::Places;
 use super::{error::KernelError, loader::ProgramInfo, prepared::Prepared};
-use crate::sys::bpf;
+use crate::{fault, sys::bpf};
 
 /// The programs in force, and their maps.
 pub(super) struct Lsm {
@@ -40,6 +40,11 @@ struct Attached {
 impl Lsm {
     /// Loads every hook's program, then attaches all of them; what is not there refuses the tier.
     pub(super) fn start(mut prepared: Prepared, places: &Places) -> Result<Self, KernelError> {
+        fault::point("hooks.programs").map_err(|source| KernelError::Load {
+            program: "file_open",
+            verifier: String::new(),
+            source,
+        })?;
         if !places.missing.is_empty() {
             return Err(KernelError::Unknown {
                 missing: places.missing.join("; "),

@@ -7,7 +7,7 @@ use guard_common::{
     hooks::{Argument, HOOKS, Hook, Presence, Slot, What},
 };
 
-use super::super::btf::KernelTypes;
+use super::super::{btf::KernelTypes, told};
 
 /// A global, and the members whose offsets add up to it.
 type Place = (&'static str, &'static [(&'static str, &'static str)]);
@@ -52,12 +52,17 @@ pub(in crate::warden::kernel) struct Places {
     pub(super) hooks: Vec<(&'static Hook, u32)>,
     /// What refuses the tier, for people.
     pub(super) missing: Vec<String>,
+    /// Where other modules' verdicts are to be seen. None of it refuses anything.
+    pub(in crate::warden::kernel) told: told::Places,
 }
 
 impl Places {
     /// `types`: none when the kernel shows none.
     pub(in crate::warden::kernel) fn of(types: Option<&KernelTypes>) -> Self {
-        let mut places = Self::default();
+        let mut places = Self {
+            told: told::places(types),
+            ..Self::default()
+        };
         let Some(types) = types else {
             places.globals = PLACES.iter().map(|(global, _)| (*global, ABSENT)).collect();
             places.missing.push("the kernel shows no types".to_owned());

@@ -8,6 +8,7 @@ use super::{
     super::{
         error::KernelError,
         loader::{Programs, lock},
+        told::{self, Tellers},
     },
     Enroller, Lsm,
 };
@@ -17,13 +18,23 @@ impl Programs {
     /// it has failed it fails.
     pub fn hooks_start(&mut self) -> Result<(), KernelError> {
         let prepared = self.prepared.take().ok_or(KernelError::HooksTwice)?;
+        // Loaded first: then the maps are taken out. Attached when there is something to tell of.
+        let telling = told::Loaded::load(&prepared, &self.places.told);
         self.lsm = Some(Lsm::start(prepared, &self.places)?);
+        self.tellers = Some(telling.attach());
         Ok(())
+    }
+
+    /// Whether what other security modules refuse is told on every hook where they may refuse first, or of which it is
+    /// not and why.
+    pub fn verdicts(&self) -> Result<(), String> {
+        self.tellers.as_ref().map_or(Ok(()), Tellers::complete)
     }
 
     /// Takes them out of force again, or lets go of what they would be loaded from: they are not started after this.
     pub fn hooks_stop(&mut self) {
         self.lsm = None;
+        self.tellers = None;
         self.prepared = None;
     }
 

@@ -12,8 +12,13 @@ use crate::{
     audit::{Body, Filter, PathPattern},
     config::rights::Rights,
     link::message::View,
+    proof::LsmList,
     warden::{
-        events::{mounts::Mounts, places::Places},
+        events::{
+            modules::{Landlock, Modules},
+            mounts::Mounts,
+            places::Places,
+        },
         kernel::{KernelPath, Origin},
     },
 };
@@ -35,7 +40,10 @@ fn list(text: &str) -> File {
 fn surroundings() -> Surroundings {
     let mut places = Places::new(View::Private, b"/home/u/project");
     places.root(b"/home/u/project", Rights::RW);
-    Surroundings::new(places, None, Mounts::of([list(THEIRS), list(OURS)]))
+    let landlock = Landlock { abi: 6, scopes: true };
+    let there = LsmList::parse("capability,landlock,yama,bpf");
+    let modules = Modules::listed(landlock, &there, || false);
+    Surroundings::new(places, None, Mounts::of([list(THEIRS), list(OURS)]), modules)
 }
 
 fn names(path: &str, complete: bool) -> Option<KernelPath> {
@@ -56,7 +64,7 @@ fn event(hook: &'static Hook, reason: u16) -> VerdictEvent {
             cpu: 1,
         },
         hook,
-        reason: hooks::reason(reason).unwrap(),
+        reason: hooks::reason(reason),
         errno: hook.errno,
         needs: 0,
         found: 0,
@@ -222,6 +230,48 @@ fn names_that_cannot_be_placed_are_told_as_they_are() {
             "detail": {"hook": "file_open"},
         }))
     );
+}
+
+#[test]
+fn what_another_module_refused_is_its_own_where_that_is_known() {
+    let others = |hook, errno| VerdictEvent {
+        reason: None,
+        errno,
+        ..about(hook, hooks::REASON_OUTSIDE, "etc/shadow", READ, 0)
+    };
+    let told = |layer: &str, reason: &str, errno: &str| {
+        wanted(json!({
+            "op": "open", "layer": layer, "reason": reason, "errno": errno, "path": "/etc/shadow",
+            "path_source": "kernel", "dev": DEV, "ino": 5, "nlink": 1, "rights": "r",
+            "detail": {"hook": "file_open"},
+        }))
+    };
+    assert_eq!(
+        record(others(&hooks::FILE_OPEN, 13)),
+        told("landlock", "not-granted", "EACCES")
+    );
+    assert_eq!(
+        record(others(&hooks::FILE_OPEN, 1)),
+        told("unknown", "security-module", "EPERM")
+    );
+    let signal = VerdictEvent {
+        reason: None,
+        errno: 1,
+        ..event(&hooks::TASK_KILL, hooks::REASON_STRANGER)
+    };
+    assert_eq!(
+        record(signal),
+        wanted(json!({
+            "op": "kill", "layer": "landlock", "reason": "stranger", "errno": "EPERM",
+            "detail": {"hook": "task_kill"},
+        }))
+    );
+    // It is not the same attempt as one that our own program refused.
+    let (around, mut ledger) = (surroundings(), Ledger::new("s", "files", false));
+    note(others(&hooks::FILE_OPEN, 13), &mut ledger, &around);
+    let ours = about(&hooks::FILE_OPEN, hooks::REASON_OUTSIDE, "etc/shadow", READ, 0);
+    note(ours, &mut ledger, &around);
+    assert_eq!(self::told(&mut ledger).len(), 2);
 }
 
 #[test]

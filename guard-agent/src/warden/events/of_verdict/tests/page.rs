@@ -2,10 +2,13 @@
 
 use std::fmt::Write as _;
 
-use guard_common::hooks::{self, Argument, EXECUTE, HOOKS, Hook, Presence, Rule, Slot, What};
+use guard_common::{
+    hooks::{self, Argument, EXECUTE, HOOKS, Hook, Presence, Rule, Slot, What},
+    told::{self, TOLD},
+};
 
 use super::super::words;
-use crate::audit::errno_name;
+use crate::{audit::errno_name, warden::events::modules};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/hooks.md");
 
@@ -30,6 +33,15 @@ expected.
 that stands for several calls has the name of one: `path_mknod` is also asked when an open would make a file or a bind
 a socket, `file_receive` for each way to take a descriptor, `inode_setattr` after the hooks on modes, owners and
 sizes, so that times are what is left to it.
+
+*Before us* are the modules that may refuse first, since the kernel asks them first: Landlock from the version of its
+interface that decides there (of a sandbox's scopes: about who is outside), Yama and the capabilities about tracing.
+What they refuse is told, too, by a program of its own at the end of the kernel's function `security_` and the hook's
+name, which sees what all modules answered together and changes nothing. A function that a kernel does not show, or with
+other arguments, is not watched: the launch record and `guard-agent check` say so, and the end of such a call is told
+instead. On the other hooks ours is the only one to refuse, or the call does not get there, because the system call
+filter refuses it and tells of that: mounting, being traced, calls of 32 bits. AppArmor and SELinux decide on every
+hook, for those whom an administrator confines with them.
 ";
 
 const ENROL: &str = "\
@@ -80,6 +92,19 @@ fn recorded(hook: &Hook) -> String {
     }
 }
 
+fn before(hook: &Hook) -> String {
+    let Some(told) = told::told(hook) else {
+        return String::new();
+    };
+    let scopes = if told.scope { ", scopes" } else { "" };
+    let landlock = format!("Landlock {}{scopes}", told.landlock);
+    let others = told.others.iter().map(|name| (*name).to_owned());
+    std::iter::once(landlock)
+        .chain(others)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
 fn refuses_with(hook: &Hook) -> String {
     if hook.rule == Rule::Enrol {
         return String::new();
@@ -90,19 +115,20 @@ fn refuses_with(hook: &Hook) -> String {
 fn page() -> String {
     let mut page = String::from(HEAD);
     page.push_str(
-        "\n| hook | allowed | refused with | what a sandbox would do without it | recorded as | kernels | arguments |\n\
-         |---|---|---|---|---|---|---|\n",
+        "\n| hook | allowed | refused with | what a sandbox would do without it | recorded as | before us | kernels | \
+         arguments |\n|---|---|---|---|---|---|---|---|\n",
     );
     for hook in HOOKS {
         let arguments: Vec<String> = hook.arguments.iter().map(argument).collect();
         let _ = writeln!(
             page,
-            "| `{}` | {} | {} | {} | {} | {} | {} |",
+            "| `{}` | {} | {} | {} | {} | {} | {} | {} |",
             hook.name,
             rule(hook),
             refuses_with(hook),
             hook.stops,
             recorded(hook),
+            before(hook),
             presence(hook),
             arguments.join(", ")
         );
@@ -124,11 +150,26 @@ fn hooks_page_is_current() {
     );
 }
 
+/// A program that tells of a refusal that the page does not know of is one too many.
+#[test]
+fn whoever_stands_before_us_is_on_the_page() {
+    let rows = HOOKS.iter().filter(|hook| !before(hook).is_empty()).count();
+    assert_eq!(rows, TOLD.len());
+}
+
 #[test]
 fn the_trails_page_has_every_reason_of_a_refusal() {
     let trail = include_str!("../../../../../../docs/audit.md");
     for number in hooks::REASON_OUTSIDE..=hooks::REASON_DEVICE {
         let reason = hooks::reason(number).unwrap();
         assert!(trail.contains(&format!("| `{reason}` | `bpf-lsm` |")), "{reason}");
+    }
+    for (reason, layer) in [
+        (modules::NOT_GRANTED, "landlock"),
+        (modules::GAIN, "landlock"),
+        (modules::STRANGER, "landlock"),
+        (modules::ANOTHER, "unknown"),
+    ] {
+        assert!(trail.contains(&format!("| `{reason}` | `{layer}` |")), "{reason}");
     }
 }
