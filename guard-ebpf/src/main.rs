@@ -14,6 +14,7 @@ mod net;
 mod observe;
 mod ring;
 mod scope;
+mod stamp;
 mod storage;
 
 /// Required by the language; no path to it may survive, or the object does not load.

@@ -19,6 +19,7 @@ mod probe;
 mod relocated;
 mod slots;
 mod sockaddr;
+mod stamps;
 #[cfg(test)]
 mod tests;
 

@@ -80,6 +80,7 @@ impl Relocated {
 fn data(map: &Map) -> Option<&MapData> {
     match map {
         Map::Array(data)
+        | Map::ArrayOfMaps(data)
         | Map::RingBuf(data)
         | Map::HashMap(data)
         | Map::LruHashMap(data)

@@ -27,6 +27,8 @@ pub struct Entry {
     pub source: PathBuf,
     pub attributes: Attributes,
     pub recursive: bool,
+    /// A root, as the operator named it, and not what the runtime needs.
+    pub named: bool,
 }
 
 /// Trees of the view that are always the sandbox's own: nothing of the host may be mounted over them.
@@ -93,6 +95,7 @@ pub fn entries(
                 no_suid: true,
             },
             recursive: false,
+            named: false,
         });
     }
     for (opened, rights) in roots {
@@ -109,6 +112,7 @@ pub fn entries(
                 object,
                 attributes,
                 recursive: true,
+                named: true,
             });
         };
         for path in Names::of(&opened).in_view(view, &opened.path) {
@@ -218,6 +222,7 @@ fn pin(
         },
         // What is mounted below a directory that is only held stays where it is.
         recursive: !read_only,
+        named: true,
     });
 }
 

@@ -147,6 +147,7 @@ mod tests {
                 tid: 10,
                 ktime_ns: 7,
                 cpu: 1,
+                calls: None,
             },
             hook: &hooks::FILE_OPEN,
             reason: "outside-roots",
@@ -253,7 +254,7 @@ mod tests {
 
         #[test]
         fn any_record_decodes_or_is_refused(
-            bytes in proptest::collection::vec(any::<u8>(), 856..=856),
+            bytes in proptest::collection::vec(any::<u8>(), 864..=864),
             hook in 0u16..70,
             reason in 95u16..120,
         ) {
