@@ -116,7 +116,11 @@ fn has_room(slot: *mut SlotValue, index: u32, size: u64, allowed: bool) -> bool 
 
 #[inline(always)]
 fn head(header: *mut Header, kind: u16, sandbox: &Sandbox, allowed: bool) {
-    let calls = stamp::calls(sandbox.slot);
+    let calls = if sandbox.stamped {
+        stamp::calls(sandbox.slot)
+    } else {
+        None
+    };
     let mut flags = if allowed { ALLOWED } else { 0 };
     if calls.is_some() {
         flags |= MARKED;

@@ -12,4 +12,5 @@ mod place;
 mod rows;
 mod scope;
 mod stage;
+mod stamps;
 mod told;

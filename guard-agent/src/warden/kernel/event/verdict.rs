@@ -89,7 +89,7 @@ pub(super) fn decode(record: &VerdictRecord) -> Result<VerdictEvent, DecodeError
 mod tests {
     use guard_common::{
         abi::ABI_VERSION,
-        hooks::{HOOKS, REASON_DEVICE, REASON_OUTSIDE},
+        hooks::{HOOKS, REASON_LAST, REASON_OUTSIDE},
         record::KIND_VERDICT,
         verdict::{NAMES_BYTES, NAMES_LIMIT},
     };
@@ -218,7 +218,7 @@ mod tests {
             other.hook = hook;
             assert_eq!(Event::decode(other.as_bytes()), Err(DecodeError::Hook { hook }));
         }
-        for reason in [0, REASON_OUTSIDE - 1, REASON_DEVICE + 1] {
+        for reason in [0, REASON_OUTSIDE - 1, REASON_LAST + 1] {
             let mut other = record(b"");
             other.reason = reason;
             assert_eq!(
@@ -228,9 +228,9 @@ mod tests {
         }
         let short = DecodeError::Length {
             kind: KIND_VERDICT,
-            got: 855,
+            got: 863,
         };
-        assert_eq!(Event::decode(&record(b"").as_bytes()[..855]), Err(short));
+        assert_eq!(Event::decode(&record(b"").as_bytes()[..863]), Err(short));
     }
 
     fn name() -> impl Strategy<Value = Vec<u8>> {
