@@ -237,3 +237,48 @@ pub fn links(links: Vec<Link>, entries: &[Entry]) -> Vec<Link> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(path: &str) -> Opened {
+        Opened {
+            path: path.into(),
+            resolved: path.into(),
+            object: std::fs::File::open("/dev/null").unwrap().into(),
+            is_directory: true,
+            device: 1,
+            inode: 1,
+        }
+    }
+
+    #[test]
+    fn what_the_operator_named_is_told_from_what_the_runtime_needs() {
+        let grant = Grant {
+            path: "/usr/lib".into(),
+            exec: false,
+            map: true,
+            reason: String::new(),
+        };
+        let all = entries(
+            View::Private,
+            vec![(opened("/srv/project"), Rights::RW), (opened("/usr"), Rights::R)],
+            vec![(grant, opened("/usr/lib"))],
+            Protection::default(),
+        );
+        let named: Vec<(String, bool)> = all
+            .unwrap()
+            .into_iter()
+            .map(|entry| (entry.point.path.to_string(), entry.named))
+            .collect();
+        assert_eq!(
+            named,
+            [
+                ("/usr".to_owned(), true),
+                ("/usr/lib".to_owned(), false),
+                ("/srv/project".to_owned(), true)
+            ]
+        );
+    }
+}
