@@ -18,8 +18,6 @@ use crate::{config::rights::Rights, sys::stamp::StampPage};
 #[derive(Debug)]
 pub struct Stamp {
     page: StampPage,
-    /// What the server was launched with: more the kernel half allows to nobody.
-    launch: u32,
     state: Mutex<State>,
 }
 
@@ -39,8 +37,17 @@ impl Call {
 #[error("{STAMP_CALLS} calls are in flight, and no more can be told apart; wait for one of them to end")]
 pub struct TooManyCalls;
 
+/// What is written into the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Store {
+    Calls(u64),
+    Mask(u32),
+}
+
 #[derive(Debug)]
 struct State {
+    /// What the server was launched with: more the kernel half allows to nobody.
+    launch: u32,
     calls: u64,
     /// What each of them needs.
     needs: [u32; STAMP_CALLS],
@@ -56,14 +63,8 @@ impl Stamp {
     pub fn map(stamp: impl AsFd) -> io::Result<Self> {
         let page = StampPage::map(stamp)?;
         Ok(Self {
-            launch: page.mask().load(Ordering::Relaxed),
+            state: Mutex::new(State::new(page.mask().load(Ordering::Relaxed))),
             page,
-            state: Mutex::new(State {
-                calls: 0,
-                needs: [0; STAMP_CALLS],
-                next: 0,
-                idle: None,
-            }),
         })
     }
 
@@ -75,16 +76,8 @@ impl Stamp {
     /// A call that needs these rights is about to be passed on.
     pub fn begin(&self, rights: Rights) -> Result<Call, TooManyCalls> {
         let mut state = self.state();
-        let call = state.free().ok_or(TooManyCalls)?;
-        if let Some(needs) = state.needs.get_mut(call as usize) {
-            *needs = rights.bits();
-        }
-        let before = state.mask(self.launch);
-        state.calls |= 1 << call;
-        let after = state.mask(self.launch);
-        self.allow(before | after);
-        self.page.calls().store(state.calls, Ordering::Release);
-        self.allow(after);
+        let (call, stores) = state.begin(rights.bits()).ok_or(TooManyCalls)?;
+        self.write(&stores);
         Ok(Call(call))
     }
 
@@ -92,9 +85,7 @@ impl Stamp {
     #[expect(clippy::needless_pass_by_value, reason = "it is over")]
     pub fn end(&self, call: Call) {
         let mut state = self.state();
-        state.calls &= !(1 << call.0);
-        self.page.calls().store(state.calls, Ordering::Release);
-        self.allow(state.mask(self.launch));
+        self.write(&state.end(call.0));
     }
 
     /// The server has answered, which ends its start: without a call it may do this from now on. Said again it changes
@@ -103,12 +94,18 @@ impl Stamp {
         let mut state = self.state();
         if state.idle.is_none() {
             state.idle = Some(idle.bits());
-            self.allow(state.mask(self.launch));
+            self.write(&[Store::Mask(state.mask())]);
         }
     }
 
-    fn allow(&self, mask: u32) {
-        self.page.mask().store(mask, Ordering::Release);
+    /// In this order.
+    fn write(&self, stores: &[Store]) {
+        for store in stores {
+            match store {
+                Store::Calls(calls) => self.page.calls().store(*calls, Ordering::Release),
+                Store::Mask(mask) => self.page.mask().store(*mask, Ordering::Release),
+            }
+        }
     }
 
     /// Nothing that can be left half done happens under it.
@@ -118,10 +115,43 @@ impl Stamp {
 }
 
 impl State {
+    fn new(launch: u32) -> Self {
+        Self {
+            launch,
+            calls: 0,
+            needs: [0; STAMP_CALLS],
+            next: 0,
+            idle: None,
+        }
+    }
+
+    /// Which bit a new call gets, and what is written for it.
+    fn begin(&mut self, rights: u32) -> Option<(u32, [Store; 3])> {
+        let call = self.free()?;
+        if let Some(needs) = self.needs.get_mut(call as usize) {
+            *needs = rights;
+        }
+        let before = self.mask();
+        self.calls |= 1 << call;
+        let after = self.mask();
+        let stores = [
+            Store::Mask(before | after),
+            Store::Calls(self.calls),
+            Store::Mask(after),
+        ];
+        Some((call, stores))
+    }
+
+    /// What is written when a call is over.
+    fn end(&mut self, call: u32) -> [Store; 2] {
+        self.calls &= !(1 << call);
+        [Store::Calls(self.calls), Store::Mask(self.mask())]
+    }
+
     /// What may be done now.
-    fn mask(&self, launch: u32) -> u32 {
+    fn mask(&self) -> u32 {
         let Some(idle) = self.idle else {
-            return launch;
+            return self.launch;
         };
         let allowed = if self.calls == 0 {
             idle
@@ -132,7 +162,7 @@ impl State {
                 .filter(|(call, _)| self.calls >> call & 1 != 0)
                 .fold(0, |all, (_, needs)| all | needs)
         };
-        allowed & launch
+        allowed & self.launch
     }
 
     fn free(&mut self) -> Option<u32> {
@@ -147,9 +177,8 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicU64};
-
     use guard_common::hooks::{EXECUTE, MAP, READ, WRITE};
+    use proptest::prelude::*;
 
     use super::*;
     use crate::sys::fs::memory_file;
@@ -248,42 +277,40 @@ mod tests {
         assert_eq!(page.flags().load(Ordering::Acquire), STAMP_MARKS);
     }
 
-    /// Whoever sees a call's bit before and after sees its rights in between.
-    #[test]
-    fn no_call_lacks_its_rights_while_it_runs() {
-        const ROUNDS: u64 = 200_000;
-        let (stamp, page) = stamp(READ | WRITE);
-        stamp.answered(Rights::R);
-        let (round, over) = (AtomicU64::new(0), AtomicBool::new(false));
-        let looks = std::thread::scope(|scope| {
-            let looking = scope.spawn(|| {
-                let mut looks = 0u64;
-                while !over.load(Ordering::Acquire) {
-                    let began = round.load(Ordering::SeqCst);
-                    let (calls, mask) = seen(&page);
-                    let still = page.calls().load(Ordering::SeqCst);
-                    // In one round there is one call.
-                    if calls & still != 0 && round.load(Ordering::SeqCst) == began {
-                        assert_eq!(mask, READ | WRITE, "round {began}");
-                        looks += 1;
+    proptest! {
+        /// Between any two stores, whatever came before.
+        #[test]
+        fn no_call_lacks_its_rights_while_it_runs(
+            launch in 0..=ALL,
+            idle in 0..=ALL,
+            steps in proptest::collection::vec((0..=ALL, any::<bool>(), any::<prop::sample::Index>()), 0..200),
+        ) {
+            let mut state = State::new(launch);
+            state.idle = Some(idle);
+            let (mut calls, mut mask) = (0, state.mask());
+            let mut running: Vec<(u32, u32)> = Vec::new();
+            for (needs, begins, which) in steps {
+                let over = (!begins && !running.is_empty()).then(|| which.index(running.len()));
+                let stores = match over {
+                    Some(at) => state.end(running[at].0).to_vec(),
+                    None => {
+                        let Some((call, stores)) = state.begin(needs) else { continue };
+                        running.push((call, needs));
+                        stores.to_vec()
+                    }
+                };
+                for store in stores {
+                    match store {
+                        Store::Calls(now) => calls = now,
+                        Store::Mask(now) => mask = now,
+                    }
+                    // Each call whose bit is seen may do what it needs, as far as the launch goes.
+                    for (call, needs) in &running {
+                        prop_assert!(calls >> call & 1 == 0 || needs & launch & !mask == 0);
                     }
                 }
-                looks
-            });
-            for _ in 0..ROUNDS {
-                round.fetch_add(1, Ordering::SeqCst);
-                let call = stamp.begin(Rights::RW).unwrap();
-                std::hint::spin_loop();
-                stamp.end(call);
+                over.map(|at| running.swap_remove(at));
             }
-            // One processor may not have looked yet.
-            let call = stamp.begin(Rights::RW).unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            over.store(true, Ordering::Release);
-            let looks = looking.join().unwrap();
-            stamp.end(call);
-            looks
-        });
-        assert!(looks > 0);
+        }
     }
 }

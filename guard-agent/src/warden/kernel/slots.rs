@@ -158,7 +158,9 @@ impl Slots {
     pub(super) fn take(loaded: &mut Ebpf) -> Result<Self, KernelError> {
         // Left where it is: programs that are not loaded yet name it by its descriptor.
         let name = abi::MAP_STAMPS;
-        let stamps = Stamps::new(loaded.map(name).ok_or(KernelError::Missing { name })?)?;
+        let mut stamps = Stamps::new(loaded.map(name).ok_or(KernelError::Missing { name })?)?;
+        // For the first sandbox.
+        stamps.prepare(1);
         let mut take = |name| loaded.take_map(name).ok_or(KernelError::Missing { name });
         let consumed = take(abi::MAP_CONSUMED)?;
         Ok(Self {
