@@ -9,7 +9,7 @@ use crate::maps::STAMPS;
 fn of(slot: u32) -> *const StampValue {
     STAMPS
         .get_value_ptr_mut(slot, &0)
-        .map_or(core::ptr::null(), |value| value.cast_const())
+        .map_or(core::ptr::null(), |value| value.cast_const().cast())
 }
 
 /// The calls in flight; none where nobody marks them.
