@@ -17,8 +17,8 @@ pub(super) struct Subject {
     pub(super) slot: u32,
     /// The warden has told of the sandbox; with one that it has not everything is refused.
     pub(super) known: bool,
-    /// It has a stamp, which cuts what may be done in its roots.
-    pub(super) stamped: bool,
+    /// What the warden has told of it.
+    pub(super) flags: u32,
     /// Rights that only an approved call may have, and none has them.
     pub(super) withheld: u32,
 }
@@ -68,7 +68,7 @@ pub(super) fn subject() -> Option<Subject> {
             sandbox,
             slot: SLOT_UNKNOWN,
             known: false,
-            stamped: false,
+            flags: 0,
             withheld: 0,
         });
     };
@@ -93,9 +93,17 @@ pub(super) fn subject() -> Option<Subject> {
         sandbox,
         slot,
         known,
-        stamped: flags & SANDBOX_STAMP != 0,
+        flags,
         withheld,
     })
+}
+
+impl Subject {
+    /// It has a stamp, which cuts what may be done in its roots.
+    #[inline(always)]
+    pub(super) fn is_stamped(&self) -> bool {
+        self.flags & SANDBOX_STAMP != 0
+    }
 }
 
 /// Whether the task is where the network programs of its sandbox are. A socket stays where it was made.

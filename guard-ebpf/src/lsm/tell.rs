@@ -31,7 +31,7 @@ pub(super) fn refused<const NAMED: bool>(hook: &Hook, subject: &Subject, verdict
     let sandbox = Sandbox {
         cgroup: subject.sandbox,
         slot: subject.slot,
-        stamped: subject.stamped,
+        stamped: subject.is_stamped(),
     };
     emit::<VerdictRecord>(&sandbox, false, |record| fill::<NAMED>(record, hook, verdict));
 }

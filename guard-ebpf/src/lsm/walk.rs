@@ -57,7 +57,7 @@ impl Found {
         if missing & !self.named != 0 {
             return self.lacking();
         }
-        if !subject.stamped {
+        if !subject.is_stamped() {
             return 0;
         }
         let Some(mask) = stamp::mask(subject.slot) else {

@@ -70,15 +70,6 @@ impl Stage {
         self.held.push(object);
     }
 
-    /// A root as an operator names it: a stamp cuts its rights.
-    pub(crate) fn enrol_root(&mut self, path: &Path, rights: u32) {
-        let object = open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()).unwrap();
-        self.programs
-            .enrol_root(self.sandbox, object.as_fd(), rights)
-            .unwrap_or_else(|error| panic!("{}: {}", path.display(), guard_agent::refusal::chain(&error)));
-        self.held.push(object);
-    }
-
     /// From here on the hooks decide for the subject.
     pub(crate) fn enforce(&mut self) {
         let pid = i32::try_from(self.inside.pid()).unwrap();
