@@ -28,6 +28,8 @@ pub const MAP_ROOTS: &str = "ROOTS";
 pub const MAP_PENDING: &str = "PENDING";
 /// Array of [`HitValue`], indexed by a hook's number.
 pub const MAP_HITS: &str = "HITS";
+/// Array by slot of arrays of one [`crate::stamp::StampValue`], each a page that one gateway has mapped.
+pub const MAP_STAMPS: &str = "STAMPS";
 
 /// Depth of the sandboxes' cgroups, as `bpf_get_current_ancestor_cgroup_id` counts (the root is 0).
 pub const GLOBAL_SANDBOX_LEVEL: &str = "SANDBOX_LEVEL";
@@ -126,14 +128,19 @@ pub struct ConsumedValue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SandboxValue {
     pub slot: u32,
-    /// [`SANDBOX_OBSERVE`] and [`SANDBOX_ENFORCE`].
+    /// [`SANDBOX_OBSERVE`], [`SANDBOX_ENFORCE`] and [`SANDBOX_STAMP`].
     pub flags: u32,
+    /// Rights that only an approved call may have while none has them: no stamp gives them.
+    pub withheld: u32,
+    pub reserved: u32,
 }
 
 /// Its calls and execs are reported.
 pub const SANDBOX_OBSERVE: u32 = 1;
 /// The security hooks decide for it: it is set up, and its roots are enrolled.
 pub const SANDBOX_ENFORCE: u32 = 2;
+/// It has a stamp: what may be done in its roots is what that allows, too.
+pub const SANDBOX_STAMP: u32 = 4;
 
 /// Roots and files of all sandboxes together.
 pub const ROOT_COUNT: usize = 32_768;
@@ -169,9 +176,10 @@ pub struct RootValue {
     pub ino: u64,
     pub dev: u32,
     pub generation: u32,
-    /// Rights as in [`crate::hooks`].
+    /// Rights as in [`crate::hooks`], whatever calls there are: of what the runtime needs, and the sandbox's own.
     pub rights: u32,
-    pub reserved: u32,
+    /// Rights of what the operator named as a root: a stamp cuts them.
+    pub named: u32,
 }
 
 /// A look of the warden that enrols.
@@ -180,8 +188,10 @@ pub struct RootValue {
 pub struct PendingValue {
     pub sandbox: u64,
     pub rights: u32,
+    pub named: u32,
     /// [`PENDING_WANTED`], then what became of it.
     pub state: u32,
+    pub reserved: u32,
     /// The key that was used.
     pub inode: u64,
     pub ino: u64,
@@ -235,13 +245,13 @@ pub const CALL_ALLOWED: u32 = 1;
 /// The values as the host half hands them to the kernel: plain integers.
 pub type SlotRaw = [u64; 6];
 pub type ConsumedRaw = [u64; 4];
-pub type SandboxRaw = [u32; 2];
+pub type SandboxRaw = [u32; 4];
 pub type AnsweredRaw = [u32; 2];
 pub type CallRaw = [u64; 3];
 pub type LabelRaw = [u64; 2];
 pub type RootKeyRaw = [u64; 2];
 pub type RootRaw = [u64; 3];
-pub type PendingRaw = [u64; 5];
+pub type PendingRaw = [u64; 6];
 pub type HitRaw = [u64; 2];
 
 impl CallSpec {

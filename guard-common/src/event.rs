@@ -55,14 +55,14 @@ crate::record::record! {
 
 const _: () = {
     use core::mem::offset_of;
-    assert!(size_of::<NetRecord>() == 192);
+    assert!(size_of::<NetRecord>() == 200);
     // Ring records start on eight bytes.
     assert!(align_of::<NetRecord>() == 8);
-    assert!(offset_of!(NetRecord, op) == 40);
-    assert!(offset_of!(NetRecord, port) == 56);
-    assert!(offset_of!(NetRecord, address) == 64);
-    assert!(offset_of!(NetRecord, unix_path) == 80);
-    assert!(offset_of!(NetRecord, tail) == 188);
+    assert!(offset_of!(NetRecord, op) == 48);
+    assert!(offset_of!(NetRecord, port) == 64);
+    assert!(offset_of!(NetRecord, address) == 72);
+    assert!(offset_of!(NetRecord, unix_path) == 88);
+    assert!(offset_of!(NetRecord, tail) == 196);
 };
 
 /// What was tried.

@@ -289,6 +289,12 @@ pub const REASON_KIND: u16 = 108;
 pub const REASON_UNKNOWN_SANDBOX: u16 = 109;
 pub const REASON_UNREADABLE: u16 = 110;
 pub const REASON_DEVICE: u16 = 111;
+/// Of a root that has the right: see [`crate::stamp`].
+pub const REASON_NO_CALL: u16 = 112;
+/// The same, and only an approved call may have it.
+pub const REASON_APPROVAL: u16 = 113;
+/// The highest number in use.
+pub const REASON_LAST: u16 = REASON_APPROVAL;
 
 /// The word of a record for it.
 pub const fn reason(number: u16) -> Option<&'static str> {
@@ -305,6 +311,8 @@ pub const fn reason(number: u16) -> Option<&'static str> {
         REASON_UNKNOWN_SANDBOX => "unknown-sandbox",
         REASON_UNREADABLE => "unreadable",
         REASON_DEVICE => "device",
+        REASON_NO_CALL => "no-call-needs-it",
+        REASON_APPROVAL => "approval-missing",
         _ => return None,
     })
 }
@@ -340,13 +348,13 @@ mod tests {
 
     #[test]
     fn every_reason_has_a_word_of_its_own() {
-        for one in REASON_OUTSIDE..=REASON_DEVICE {
+        for one in REASON_OUTSIDE..=REASON_LAST {
             assert!(reason(one).is_some(), "{one}");
             assert!(
-                (one + 1..=REASON_DEVICE).all(|other| reason(one) != reason(other)),
+                (one + 1..=REASON_LAST).all(|other| reason(one) != reason(other)),
                 "{one}"
             );
         }
-        assert_eq!(reason(REASON_DEVICE + 1), None);
+        assert_eq!(reason(REASON_LAST + 1), None);
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     event::NetRecord,
     hooks::HOOK_COUNT,
     record::{CallRecord, ExecRecord, Header, PathsRecord},
+    stamp::StampValue,
     verdict::VerdictRecord,
 };
 
@@ -22,7 +23,7 @@ macro_rules! facts {
 }
 
 const PLACES: &[u64] = facts! {
-    Header { abi, kind, flags, ktime_ns, cgroup_id, pid, tid, slot, cpu }
+    Header { abi, kind, flags, ktime_ns, cgroup_id, pid, tid, slot, cpu, calls }
     NetRecord {
         header, op, family, sock_type, protocol, errno, reason, port, unix_path_len, address, unix_path
     }
@@ -33,7 +34,8 @@ const PLACES: &[u64] = facts! {
     }
     SlotValue { reserved, lost, allowed_reserved, allowed_lost, bytes, allowed_bytes }
     ConsumedValue { records, allowed_records, bytes, allowed_bytes }
-    SandboxValue { slot, flags }
+    SandboxValue { slot, flags, withheld }
+    StampValue { calls, mask, flags }
     AnsweredValue { nr, errno }
     CallSpec { errnos, path, second, address, address_length, flags }
     VerdictRecord {
@@ -41,8 +43,8 @@ const PLACES: &[u64] = facts! {
     }
     LabelValue { sandbox, told, refused }
     RootKey { inode, sandbox }
-    RootValue { ino, dev, generation, rights }
-    PendingValue { sandbox, rights, state, inode, ino, dev, generation }
+    RootValue { ino, dev, generation, rights, named }
+    PendingValue { sandbox, rights, named, state, inode, ino, dev, generation }
     HitValue { allowed, denied }
 };
 

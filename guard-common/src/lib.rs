@@ -6,6 +6,7 @@ pub mod event;
 pub mod hooks;
 pub mod layout;
 pub mod record;
+pub mod stamp;
 pub mod syscalls;
 pub mod told;
 pub mod verdict;

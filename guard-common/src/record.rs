@@ -17,6 +17,8 @@ pub const KIND_VERDICT: u16 = 5;
 
 /// In [`Header::flags`]: it was allowed, and counts among what was.
 pub const ALLOWED: u16 = 1;
+/// In [`Header::flags`]: the sandbox's gateway marks calls, and [`Header::calls`] is what it had marked.
+pub const MARKED: u16 = 2;
 
 /// Room for a path, the zero at its end included.
 pub const PATH_BYTES: usize = 400;
@@ -66,7 +68,7 @@ record! {
         pub abi: u32,
         /// One of the `KIND_` numbers.
         pub kind: u16,
-        /// [`ALLOWED`] or 0.
+        /// [`ALLOWED`] and [`MARKED`].
         pub flags: u16,
         /// `CLOCK_MONOTONIC`, nanoseconds.
         pub ktime_ns: u64,
@@ -79,6 +81,8 @@ record! {
         /// Whose room in the ring the record took.
         pub slot: u32,
         pub cpu: u32,
+        /// The calls in flight at that moment, a bit each, by the gateway's word; 0 where it marks none.
+        pub calls: u64,
     }
 }
 
@@ -130,14 +134,16 @@ record! {
 
 const _: () = {
     use core::mem::offset_of;
-    assert!(size_of::<Header>() == 40);
-    assert!(size_of::<CallRecord>() == 512);
-    assert!(size_of::<PathsRecord>() == 912);
-    assert!(size_of::<ExecRecord>() == 728);
+    assert!(size_of::<Header>() == 48);
+    assert!(size_of::<CallRecord>() == 520);
+    assert!(size_of::<PathsRecord>() == 920);
+    assert!(size_of::<ExecRecord>() == 736);
     // Ring records start on eight bytes.
     assert!(align_of::<Header>() == 8 && align_of::<CallRecord>() == 8 && align_of::<ExecRecord>() == 8);
-    assert!(offset_of!(Header, flags) == 6 && offset_of!(Header, cpu) == 36);
-    assert!(offset_of!(CallRecord, args) == 56 && offset_of!(CallRecord, path) == 112);
-    assert!(offset_of!(ExecRecord, filename) == 72);
+    assert!(
+        offset_of!(Header, flags) == 6 && offset_of!(Header, cpu) == 36 && offset_of!(Header, calls) == 40
+    );
+    assert!(offset_of!(CallRecord, args) == 64 && offset_of!(CallRecord, path) == 120);
+    assert!(offset_of!(ExecRecord, filename) == 80);
     assert!(ADDRESS_BYTES <= PATH_BYTES);
 };

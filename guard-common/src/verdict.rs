@@ -51,8 +51,8 @@ crate::record::record! {
 
 const _: () = {
     use core::mem::offset_of;
-    assert!(size_of::<VerdictRecord>() == 88 + NAMES_BYTES);
+    assert!(size_of::<VerdictRecord>() == 96 + NAMES_BYTES);
     // Ring records start on eight bytes.
-    assert!(align_of::<VerdictRecord>() == 8 && offset_of!(VerdictRecord, names) == 88);
+    assert!(align_of::<VerdictRecord>() == 8 && offset_of!(VerdictRecord, names) == 96);
     assert!(NAMES_LIMIT.is_power_of_two());
 };

@@ -14,6 +14,7 @@ mod net;
 mod observe;
 mod ring;
 mod scope;
+mod stamp;
 mod storage;
 mod told;
 

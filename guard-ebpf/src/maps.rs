@@ -3,7 +3,8 @@
 use crate::storage::{SOCKET_STORAGE, Storage, TASK_STORAGE};
 use aya_ebpf::{
     Global,
-    btf_maps::{Array, HashMap, LruHashMap, RingBuf},
+    bindings::BPF_F_MMAPABLE,
+    btf_maps::{Array, ArrayOfMaps, HashMap, LruHashMap, RingBuf},
     macros::btf_map,
 };
 use guard_common::{
@@ -15,6 +16,7 @@ use guard_common::{
     hooks::HOOK_COUNT,
     layout::LAYOUT_HASH,
     record::Header,
+    stamp::StampRaw,
 };
 
 #[btf_map]
@@ -49,6 +51,15 @@ pub(crate) static PENDING: HashMap<u64, PendingValue, PENDING_COUNT> = HashMap::
 
 #[btf_map]
 pub(crate) static HITS: Array<HitValue, HOOK_COUNT> = Array::new();
+
+/// A map for each slot, and not one for all: who may map one writes to nobody else's. Each holds a [`StampValue`], but is
+/// declared without a structure: before Linux 6.2 a map that the host half makes, which has no types, is not taken for
+/// one whose values could have members of the kernel's.
+///
+/// [`StampValue`]: guard_common::stamp::StampValue
+#[btf_map]
+pub(crate) static STAMPS: ArrayOfMaps<Array<StampRaw, 1, { BPF_F_MMAPABLE as usize }>, SLOT_COUNT> =
+    ArrayOfMaps::new();
 
 /// Read by the loader alone.
 #[used]

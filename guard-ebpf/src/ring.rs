@@ -20,7 +20,7 @@ use guard_common::{
     event::NetRecord,
     record::{
         ALLOWED, CallRecord, ExecRecord, Header, KIND_CALL, KIND_EXEC, KIND_NET, KIND_PATHS, KIND_VERDICT,
-        PathsRecord,
+        MARKED, PathsRecord,
     },
     verdict::VerdictRecord,
 };
@@ -28,6 +28,7 @@ use guard_common::{
 use crate::{
     maps::{CONSUMED, EVENTS, SLOTS},
     scope::Sandbox,
+    stamp,
 };
 
 /// A record of the ring.
@@ -115,6 +116,15 @@ fn has_room(slot: *mut SlotValue, index: u32, size: u64, allowed: bool) -> bool 
 
 #[inline(always)]
 fn head(header: *mut Header, kind: u16, sandbox: &Sandbox, allowed: bool) {
+    let calls = if sandbox.stamped {
+        stamp::calls(sandbox.slot)
+    } else {
+        None
+    };
+    let mut flags = if allowed { ALLOWED } else { 0 };
+    if calls.is_some() {
+        flags |= MARKED;
+    }
     // SAFETY: the helpers take no memory of ours; `header` is the beginning of a ring reservation that is
     // not submitted yet, so nobody else reads or writes it.
     unsafe {
@@ -122,13 +132,14 @@ fn head(header: *mut Header, kind: u16, sandbox: &Sandbox, allowed: bool) {
         let id = bpf_get_current_pid_tgid();
         (&raw mut (*header).abi).write_volatile(ABI_VERSION);
         (&raw mut (*header).kind).write_volatile(kind);
-        (&raw mut (*header).flags).write_volatile(if allowed { ALLOWED } else { 0 });
+        (&raw mut (*header).flags).write_volatile(flags);
         (&raw mut (*header).ktime_ns).write_volatile(bpf_ktime_get_ns());
         (&raw mut (*header).cgroup_id).write_volatile(sandbox.cgroup);
         (&raw mut (*header).pid).write_volatile((id >> 32) as u32);
         (&raw mut (*header).tid).write_volatile(id as u32);
         (&raw mut (*header).slot).write_volatile(sandbox.slot);
         (&raw mut (*header).cpu).write_volatile(bpf_get_smp_processor_id());
+        (&raw mut (*header).calls).write_volatile(calls.unwrap_or(0));
     }
 }
 

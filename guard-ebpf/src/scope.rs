@@ -5,7 +5,7 @@
 //! of the host, so for them the test comes first and is as cheap as it can be.
 
 use aya_ebpf::helpers::generated::bpf_get_current_ancestor_cgroup_id;
-use guard_common::abi::{SANDBOX_OBSERVE, SLOT_COUNT, SLOT_UNKNOWN};
+use guard_common::abi::{SANDBOX_OBSERVE, SANDBOX_STAMP, SLOT_COUNT, SLOT_UNKNOWN};
 
 use crate::maps::{PARENT_CGROUP, SANDBOX_LEVEL, SANDBOXES};
 
@@ -16,14 +16,20 @@ pub(crate) struct Sandbox {
     pub(crate) cgroup: u64,
     /// Whose room in the ring the record takes.
     pub(crate) slot: u32,
+    /// The slot's stamp is its own.
+    pub(crate) stamped: bool,
 }
 
 /// The current task's sandbox, in the slot for unknown ones when the loader was told of none.
 #[inline(always)]
 pub(crate) fn current() -> Sandbox {
     let cgroup = ancestor(SANDBOX_LEVEL.load());
-    let (slot, _) = known(cgroup);
-    Sandbox { cgroup, slot }
+    let (slot, flags) = known(cgroup);
+    Sandbox {
+        cgroup,
+        slot,
+        stamped: flags & SANDBOX_STAMP != 0,
+    }
 }
 
 /// The current task's sandbox if it is one that is observed.
@@ -38,7 +44,11 @@ pub(crate) fn observed() -> Option<Sandbox> {
     if flags & SANDBOX_OBSERVE == 0 {
         return None;
     }
-    Some(Sandbox { cgroup, slot })
+    Some(Sandbox {
+        cgroup,
+        slot,
+        stamped: flags & SANDBOX_STAMP != 0,
+    })
 }
 
 #[inline(always)]

@@ -147,9 +147,13 @@ fn enrol(arena: &Arena, programs: &mut Programs, root: &Path, pid: u32) -> Resul
         .map_err(failed("open a slot"))?;
     arena.put("sandbox", pid);
     let object = open(root, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
+    // As a launch does it: a root that is cut by the stamp, and a stamp.
     programs
-        .enrol(sandbox, object.as_fd(), RIGHTS)
+        .enrol_root(sandbox, object.as_fd(), RIGHTS)
         .map_err(failed("enrol the root"))?;
+    programs
+        .stamp(sandbox, slot, RIGHTS, 0)
+        .map_err(failed("make the stamp"))?;
     let process = pidfd_open(i32::try_from(pid)?)?;
     programs
         .enforce(sandbox, slot, false, process.as_fd())

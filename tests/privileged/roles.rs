@@ -220,6 +220,20 @@ fn each_role_has_what_it_needs_and_nothing_more() -> Result<()> {
             .collect();
         ensure!(bpf.is_empty(), "{who} holds {bpf:?}");
     }
+    // A gateway has its call stamp: one page, mapped, and no way to another.
+    for (pid, who, stamps) in [(gateway, "gateway", 1), (init, "init", 0), (child, "child", 0)] {
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
+        let mapped: Vec<_> = maps.lines().filter(|line| line.contains("bpf-map")).collect();
+        ensure!(mapped.len() == stamps, "{who} has mapped {mapped:?}");
+        for line in mapped {
+            let (from, to) = line
+                .split_once(' ')
+                .and_then(|(range, _)| range.split_once('-'))
+                .context("no range")?;
+            let bytes = u64::from_str_radix(to, 16)? - u64::from_str_radix(from, 16)?;
+            ensure!(bytes == 4096 && line.contains(" rw-s 00000000 "), "{who}: {line}");
+        }
+    }
     let held = descriptors(reaper)?
         .into_iter()
         .filter(|to| to.contains("bpf_link") || to.contains("bpf-link"))

@@ -183,14 +183,31 @@ pub enum PathSource {
     UserMemory,
 }
 
-/// How surely `calls` names the calls an event belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// How surely an event belongs to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Attribution {
     Exact,
+    /// One call was in flight.
     Sole,
+    /// Several were.
     OneOf,
+    /// None was.
     Idle,
+    /// Which calls were in flight is not known.
+    Unknown,
+}
+
+impl Attribution {
+    /// By the calls that were in flight, a bit each.
+    pub fn of(calls: Option<u64>) -> Self {
+        match calls.map(u64::count_ones) {
+            None => Self::Unknown,
+            Some(0) => Self::Idle,
+            Some(1) => Self::Sole,
+            Some(_) => Self::OneOf,
+        }
+    }
 }
 
 /// A value of `detail`. No fractions: see `docs/audit.md`.

@@ -66,6 +66,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
         &connection.launched,
         &name,
         connection.pipes,
+        connection.stamp,
         &rules,
     )
 }

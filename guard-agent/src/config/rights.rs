@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
+use guard_common::hooks::{EXECUTE, MAP, READ, WRITE};
 use serde::{Deserialize, Serialize};
 
 /// What a sandboxed process may do beneath a root. Reading is always part of it.
@@ -25,6 +26,18 @@ impl Rights {
         write: false,
         exec: true,
     };
+
+    /// As the kernel half counts them. Who may execute may map as code.
+    pub fn bits(self) -> u32 {
+        let mut bits = READ;
+        if self.write {
+            bits |= WRITE;
+        }
+        if self.exec {
+            bits |= EXECUTE | MAP;
+        }
+        bits
+    }
 
     /// Whether everything `other` allows is allowed here too.
     pub fn contains(self, other: Self) -> bool {
@@ -64,5 +77,22 @@ impl TryFrom<String> for Rights {
     type Error = String;
     fn try_from(text: String) -> Result<Self, Self::Error> {
         text.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_are_what_the_operator_typed() {
+        for (text, bits) in [
+            ("r", READ),
+            ("rw", READ | WRITE),
+            ("rx", READ | EXECUTE | MAP),
+            ("rwx", READ | WRITE | EXECUTE | MAP),
+        ] {
+            assert_eq!(text.parse::<Rights>().unwrap().bits(), bits, "{text}");
+        }
     }
 }

@@ -9,8 +9,10 @@ mod confine;
 mod failure;
 mod ladder;
 mod relay;
+mod stamp;
 mod stderr;
 
 pub use confine::confine;
 pub use failure::Rules;
 pub use relay::run;
+pub use stamp::{Call, Stamp, TooManyCalls};

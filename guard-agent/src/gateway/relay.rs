@@ -26,7 +26,9 @@ use super::{
     bytes::{last_words, read_some, write_all},
     confine,
     failure::{Failure, Rules},
-    ladder, stderr,
+    ladder,
+    stamp::Stamp,
+    stderr,
 };
 use crate::{
     exit::ExitStatus,
@@ -78,6 +80,7 @@ pub fn run(
     launched: &Launched,
     name: &str,
     pipes: [OwnedFd; 3],
+    stamp: Option<OwnedFd>,
     rules: &Rules,
 ) -> Result<ExitStatus, Refusal> {
     let failed = |step: &str, error: &dyn std::fmt::Display| {
@@ -100,6 +103,11 @@ pub fn run(
     let client_out = File::from(nix::unistd::dup(io::stdout()).map_err(|error| failed("stdout", &error))?);
     let [to_server, from_server, errors] = pipes;
     let to_server = Arc::new(Mutex::new(Some(Arc::new(File::from(to_server)))));
+    // Held to the end. Calls are not told apart yet, so nothing is said of them: the rights stay those of the launch.
+    let _stamp = stamp
+        .map(Stamp::map)
+        .transpose()
+        .map_err(|error| failed("stamp", &error))?;
     confine(launched.gateway_uid)?;
     tracing::debug!(
         session = launched.session,

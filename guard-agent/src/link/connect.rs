@@ -32,6 +32,8 @@ pub struct Connection {
     pub launched: Launched,
     /// The child's stdin (write), stdout and stderr (read).
     pub pipes: [OwnedFd; 3],
+    /// The sandbox's call stamp, where eBPF programs read it.
+    pub stamp: Option<OwnedFd>,
 }
 
 fn failed(why: impl Into<String>) -> Refusal {
@@ -59,7 +61,8 @@ pub fn launch(directory: &Path, request: LaunchRequest) -> Result<Connection, Re
         .send(&request, &[])
         .map_err(|error| failed(chain(&error)))?;
     match channel.receive_within::<FromWarden>(LAUNCH_LIMIT) {
-        Ok((FromWarden::Launched(launched), pipes)) => {
+        Ok((FromWarden::Launched(launched), mut pipes)) => {
+            let stamp = if pipes.len() > 3 { pipes.pop() } else { None };
             let pipes = pipes
                 .try_into()
                 .map_err(|_| failed("it sent the wrong descriptors"))?;
@@ -67,6 +70,7 @@ pub fn launch(directory: &Path, request: LaunchRequest) -> Result<Connection, Re
                 channel,
                 launched,
                 pipes,
+                stamp,
             })
         }
         Ok((FromWarden::Refused(refusal), _)) => Err(refusal),

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Both sides must speak the same one.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Which host tree a sandbox sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -158,7 +158,8 @@ pub enum FromWarden {
         files: (u64, u64),
     },
     Refused(Refusal),
-    /// The child runs. With it come three descriptors: its stdin (write), stdout and stderr (read).
+    /// The child runs. With it come descriptors: its stdin (write), stdout and stderr (read), and where eBPF programs
+    /// are in force its call stamp, to be mapped.
     Launched(Launched),
     /// The sandbox is dead; its end is about to be recorded.
     Ending,

@@ -22,6 +22,7 @@ const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_MAP_TYPE_ARRAY: u32 = 2;
 const BPF_PROG_TYPE_CGROUP_SOCK: u32 = 9;
 const BPF_PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
+const BPF_F_MMAPABLE: u32 = 1 << 10;
 const BPF_PROG_TYPE_CGROUP_SOCK_ADDR: u32 = 18;
 const BPF_PROG_TYPE_TRACING: u32 = 26;
 const BPF_PROG_TYPE_LSM: u32 = 29;
@@ -211,6 +212,63 @@ fn task_element<const WORDS: usize>(
     bpf(command, &mut attr).map(drop)
 }
 
+/// Makes an array of one value that can be mapped: a page of its own, in which the kernel sees what is stored.
+pub fn new_page<const WORDS: usize>(name: &CStr) -> io::Result<OwnedFd> {
+    let attr = MapCreate {
+        map_type: BPF_MAP_TYPE_ARRAY,
+        key_size: 4,
+        value_size: u32::try_from(WORDS * 8).unwrap_or(u32::MAX),
+        max_entries: 1,
+        map_flags: BPF_F_MMAPABLE,
+        ..MapCreate::default()
+    };
+    create(attr, name.to_bytes())
+}
+
+/// Makes a map of maps of that kind; `inner` is a map like those it will hold.
+pub fn new_outer(name: &str, map_type: u32, max_entries: u32, inner: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let attr = MapCreate {
+        map_type,
+        key_size: 4,
+        value_size: 4,
+        max_entries,
+        inner_map_fd: raw(inner),
+        ..MapCreate::default()
+    };
+    create(attr, name.as_bytes())
+}
+
+fn create(mut attr: MapCreate, name: &[u8]) -> io::Result<OwnedFd> {
+    // The kernel wants a terminating zero in the sixteen bytes.
+    for (to, from) in attr.map_name.iter_mut().take(15).zip(name) {
+        *to = *from;
+    }
+    bpf_fd(BPF_MAP_CREATE, &mut attr)
+}
+
+/// Sets the one value of such an array. Its values must have this size.
+pub fn set_page<const WORDS: usize>(page: BorrowedFd<'_>, value: [u64; WORDS]) -> io::Result<()> {
+    update(page, 0, address(value.as_ptr()))
+}
+
+/// Puts a map into an array of maps, where programs find it from now on. Waits until no program uses the one before.
+pub fn set_inner(outer: BorrowedFd<'_>, index: u32, inner: BorrowedFd<'_>) -> io::Result<()> {
+    let inner = inner.as_raw_fd();
+    update(outer, index, address(&raw const inner))
+}
+
+/// `value` is the address of a live value of the size that the map's values have.
+fn update(map: BorrowedFd<'_>, index: u32, value: u64) -> io::Result<()> {
+    let mut attr = MapElement {
+        map_fd: raw(map),
+        pad: 0,
+        key: address(&raw const index),
+        value,
+        flags: 0,
+    };
+    bpf(BPF_MAP_UPDATE_ELEM, &mut attr).map(drop)
+}
+
 /// Attaches a program to a cgroup. The attachment lives as long as any
 /// duplicate of the descriptor, in any process.
 pub fn attach_to_cgroup(
@@ -297,6 +355,7 @@ pub fn may_create_maps() -> io::Result<()> {
         key_size: 4,
         value_size: 8,
         max_entries: 1,
+        ..MapCreate::default()
     };
     bpf_fd(BPF_MAP_CREATE, &mut attr).map(drop)
 }
@@ -347,6 +406,10 @@ struct MapCreate {
     key_size: u32,
     value_size: u32,
     max_entries: u32,
+    map_flags: u32,
+    inner_map_fd: u32,
+    numa_node: u32,
+    map_name: [u8; 16],
 }
 
 #[repr(C)]
@@ -464,6 +527,7 @@ struct ProgInfo {
     pad: u32,
 }
 
+const _: () = assert!(std::mem::offset_of!(MapCreate, map_name) == 28 && size_of::<MapCreate>() == 44);
 const _: () = assert!(size_of::<ProgLoad>() == 72);
 const _: () = assert!(std::mem::offset_of!(LsmLoad, attach_btf_id) == 108);
 const _: () = assert!(size_of::<LsmLoad>() == 120);

@@ -17,6 +17,7 @@ pub mod ready;
 pub mod seccomp;
 pub mod seqpacket;
 pub mod signals;
+pub mod stamp;
 
 use std::io;
 

@@ -160,7 +160,7 @@ impl Running {
         }
     }
 
-    /// The gateway gets the child's pipes. It may have died since it asked.
+    /// The gateway gets the child's pipes and its call stamp. It may have died since it asked.
     pub(super) async fn hand_over(
         &mut self,
         warden: &Warden,
@@ -180,7 +180,9 @@ impl Running {
             .pipes
             .take()
             .ok_or_else(|| step_failed("launch.hand-over", "handed over twice"))?;
-        let descriptors: Vec<_> = pipes.iter().map(|fd| fd.as_fd()).collect();
+        // The gateway maps it; nobody else has it after that.
+        let stamp = self.admission.take_stamp();
+        let descriptors: Vec<_> = pipes.iter().chain(&stamp).map(|fd| fd.as_fd()).collect();
         let sent = link.send(&FromWarden::Launched(launched), &descriptors).await;
         sent.map_err(|error| step_failed("launch.hand-over", chain(&error)))
     }

@@ -56,13 +56,14 @@ fn enrol(context: &LsmContext, thread: u64) {
         inode,
         sandbox: wanted.sandbox,
     };
+    // One object by two paths has the rights of both. What it lies in is another one's: the nearest root decides.
+    let before = walk::enrolled(inode, wanted.sandbox);
     let root = RootValue {
         ino: load(inode, &INODE_INO),
         dev: load(block, &SB_DEV),
         generation: load(inode, &INODE_GENERATION),
-        // One object by two paths has the rights of both. What it lies in is another one's: the nearest root decides.
-        rights: wanted.rights | walk::enrolled(inode, wanted.sandbox),
-        reserved: 0,
+        rights: wanted.rights | before.rights,
+        named: wanted.named | before.named,
     };
     if ROOTS.insert(&key, &root, 0).is_err() {
         set(pending, PENDING_FULL);
@@ -75,6 +76,7 @@ fn enrol(context: &LsmContext, thread: u64) {
         (&raw mut (*pending).dev).write_volatile(root.dev);
         (&raw mut (*pending).generation).write_volatile(root.generation);
         (&raw mut (*pending).rights).write_volatile(root.rights);
+        (&raw mut (*pending).named).write_volatile(root.named);
     }
     set(pending, PENDING_DONE);
 }

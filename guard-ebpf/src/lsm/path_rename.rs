@@ -8,7 +8,7 @@ use super::{
     decide::{Verdict, decide},
     object::{argument, load},
     subject::Subject,
-    walk::{self, refusal},
+    walk,
 };
 use crate::maps::PATH_DENTRY;
 
@@ -38,21 +38,24 @@ pub(crate) fn path_rename(context: LsmContext) -> i32 {
 #[inline(always)]
 pub(super) fn no_gain(object: u64, directory: u64, subject: &Subject) -> Verdict {
     let before = walk::rights(object, subject.sandbox);
-    if before.deep || before.rights & hooks::WRITE == 0 {
-        return Verdict::deny(refusal(before))
+    let reason = before.refuses(hooks::WRITE, subject);
+    if reason != 0 {
+        return Verdict::deny(reason)
             .about(object)
-            .rights(hooks::WRITE, before.rights);
+            .rights(hooks::WRITE, before.all());
     }
     let after = walk::rights(directory, subject.sandbox);
-    if after.deep || after.rights & hooks::WRITE == 0 {
-        return Verdict::deny(refusal(after))
+    let reason = after.refuses(hooks::WRITE, subject);
+    if reason != 0 {
+        return Verdict::deny(reason)
             .about(directory)
-            .rights(hooks::WRITE, after.rights);
+            .rights(hooks::WRITE, after.all());
     }
-    if after.rights & !before.rights != 0 {
+    // Whatever calls there are: it stays there longer than they last.
+    if after.all() & !before.all() != 0 {
         return Verdict::deny(REASON_GAIN)
             .about(object)
-            .rights(after.rights, before.rights);
+            .rights(after.all(), before.all());
     }
     Verdict::ALLOW
 }

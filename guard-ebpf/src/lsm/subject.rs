@@ -4,7 +4,7 @@
 //! storage is busy (before Linux 6.2).
 
 use aya_ebpf::helpers::generated::{bpf_get_current_ancestor_cgroup_id, bpf_get_current_task_btf};
-use guard_common::abi::{SANDBOX_ENFORCE, SLOT_COUNT, SLOT_UNKNOWN};
+use guard_common::abi::{SANDBOX_ENFORCE, SANDBOX_STAMP, SLOT_COUNT, SLOT_UNKNOWN};
 
 use super::object::load;
 use crate::maps::{LABELS, PARENT_CGROUP, SANDBOX_LEVEL, SANDBOXES, TASK_CRED, TASK_REAL_CRED};
@@ -17,6 +17,10 @@ pub(super) struct Subject {
     pub(super) slot: u32,
     /// The warden has told of the sandbox; with one that it has not everything is refused.
     pub(super) known: bool,
+    /// What the warden has told of it.
+    pub(super) flags: u32,
+    /// Rights that only an approved call may have, and none has them.
+    pub(super) withheld: u32,
 }
 
 #[inline(always)]
@@ -64,13 +68,16 @@ pub(super) fn subject() -> Option<Subject> {
             sandbox,
             slot: SLOT_UNKNOWN,
             known: false,
+            flags: 0,
+            withheld: 0,
         });
     };
     // SAFETY: `value` points at a live map value of this type; the host half replaces it as a whole.
-    let (slot, flags) = unsafe {
+    let (slot, flags, withheld) = unsafe {
         (
             (&raw const (*value).slot).read_volatile(),
             (&raw const (*value).flags).read_volatile(),
+            (&raw const (*value).withheld).read_volatile(),
         )
     };
     let known = flags & SANDBOX_ENFORCE != 0;
@@ -82,7 +89,21 @@ pub(super) fn subject() -> Option<Subject> {
     } else {
         slot
     };
-    Some(Subject { sandbox, slot, known })
+    Some(Subject {
+        sandbox,
+        slot,
+        known,
+        flags,
+        withheld,
+    })
+}
+
+impl Subject {
+    /// It has a stamp, which cuts what may be done in its roots.
+    #[inline(always)]
+    pub(super) fn is_stamped(&self) -> bool {
+        self.flags & SANDBOX_STAMP != 0
+    }
 }
 
 /// Whether the task is where the network programs of its sandbox are. A socket stays where it was made.

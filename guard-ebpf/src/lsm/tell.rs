@@ -34,6 +34,7 @@ pub(super) fn refused<const NAMED: bool>(hook: &Hook, subject: &Subject, verdict
     let sandbox = Sandbox {
         cgroup: subject.sandbox,
         slot: subject.slot,
+        stamped: subject.is_stamped(),
     };
     emit::<VerdictRecord>(&sandbox, false, |record| {
         fill::<NAMED>(record, hook, hook.errno, 0, verdict)

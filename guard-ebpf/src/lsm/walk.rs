@@ -3,12 +3,19 @@
 
 use guard_common::{
     abi::{RootKey, RootValue},
-    hooks::{EXECUTE, MAP, REASON_DEPTH, REASON_NOT_A_FILE, REASON_OUTSIDE, REASON_RIGHTS},
+    hooks::{
+        EXECUTE, MAP, REASON_APPROVAL, REASON_DEPTH, REASON_NO_CALL, REASON_NOT_A_FILE, REASON_OUTSIDE,
+        REASON_RIGHTS, REASON_UNREADABLE,
+    },
 };
 
 use super::{decide::Verdict, object::load, subject::Subject};
-use crate::maps::{
-    DENTRY_INODE, DENTRY_PARENT, DENTRY_SB, INODE_GENERATION, INODE_INO, INODE_SB, ROOTS, SB_DEV, SB_FLAGS,
+use crate::{
+    maps::{
+        DENTRY_INODE, DENTRY_PARENT, DENTRY_SB, INODE_GENERATION, INODE_INO, INODE_SB, ROOTS, SB_DEV,
+        SB_FLAGS,
+    },
+    stamp,
 };
 
 /// Levels that are looked at; what lies deeper is refused.
@@ -19,16 +26,63 @@ const NO_USER: u64 = 1 << 31;
 /// What was found above an object.
 #[derive(Clone, Copy)]
 pub(super) struct Found {
+    /// Whatever calls there are.
     pub(super) rights: u32,
+    /// As far as the stamp allows.
+    pub(super) named: u32,
     /// The root of the filesystem was not reached.
-    pub(super) deep: bool,
+    deep: bool,
 }
 
 impl Found {
     const NOTHING: Self = Self {
         rights: 0,
+        named: 0,
         deep: false,
     };
+
+    /// What the sandbox was launched with.
+    #[inline(always)]
+    pub(super) const fn all(&self) -> u32 {
+        self.rights | self.named
+    }
+
+    /// Why an operation that needs these rights is refused; 0: it is not.
+    #[inline(always)]
+    pub(super) fn refuses(&self, needs: u32, subject: &Subject) -> u16 {
+        let missing = needs & !self.rights;
+        if missing == 0 {
+            return 0;
+        }
+        if missing & !self.named != 0 {
+            return self.lacking();
+        }
+        if !subject.is_stamped() {
+            return 0;
+        }
+        let Some(mask) = stamp::mask(subject.slot) else {
+            return REASON_UNREADABLE;
+        };
+        if missing & !mask != 0 {
+            REASON_NO_CALL
+        } else if missing & subject.withheld != 0 {
+            REASON_APPROVAL
+        } else {
+            0
+        }
+    }
+
+    /// Why the rights of the launch do not suffice.
+    #[inline(always)]
+    fn lacking(&self) -> u16 {
+        if self.deep {
+            REASON_DEPTH
+        } else if self.all() == 0 {
+            REASON_OUTSIDE
+        } else {
+            REASON_RIGHTS
+        }
+    }
 }
 
 /// Whether no name leads to an object: a pipe, a socket, a memory file.
@@ -38,18 +92,18 @@ pub(super) fn is_nameless(dentry: u64) -> bool {
     load::<u64>(block, &SB_FLAGS) & NO_USER != 0
 }
 
-/// The rights of an object that is enrolled itself, 0 for another.
+/// What an object that is enrolled itself has, nothing of another.
 #[inline(always)]
-pub(super) fn enrolled(inode: u64, sandbox: u64) -> u32 {
+pub(super) fn enrolled(inode: u64, sandbox: u64) -> Found {
     let Some(root) = ROOTS.get_ptr(&RootKey { inode, sandbox }) else {
-        return 0;
+        return Found::NOTHING;
     };
     // SAFETY: a live map value of this type.
     let root: RootValue = unsafe { root.read_volatile() };
     confirmed(&root, inode)
 }
 
-/// The rights of the nearest root that an object lies in.
+/// What the nearest root that an object lies in gives.
 #[inline(always)]
 pub(super) fn rights(dentry: u64, sandbox: u64) -> Found {
     let mut at = dentry;
@@ -58,10 +112,7 @@ pub(super) fn rights(dentry: u64, sandbox: u64) -> Found {
         if let Some(root) = ROOTS.get_ptr(&RootKey { inode, sandbox }) {
             // SAFETY: a live map value of this type.
             let root: RootValue = unsafe { root.read_volatile() };
-            return Found {
-                rights: confirmed(&root, inode),
-                deep: false,
-            };
+            return confirmed(&root, inode);
         }
         let parent: u64 = load(at, &DENTRY_PARENT);
         if parent == at {
@@ -70,26 +121,30 @@ pub(super) fn rights(dentry: u64, sandbox: u64) -> Found {
         at = parent;
     }
     Found {
-        rights: 0,
         deep: true,
+        ..Found::NOTHING
     }
 }
 
-/// The rights of a root, none when the inode is another one that took its place in memory.
+/// What a root gives, nothing when the inode is another one that took its place in memory.
 #[inline(always)]
-fn confirmed(root: &RootValue, inode: u64) -> u32 {
+fn confirmed(root: &RootValue, inode: u64) -> Found {
     // No root was enrolled without one.
     if inode == 0 {
-        return 0;
+        return Found::NOTHING;
     }
     let block: u64 = load(inode, &INODE_SB);
     if root.ino != load::<u64>(inode, &INODE_INO)
         || root.generation != load::<u32>(inode, &INODE_GENERATION)
         || root.dev != load::<u32>(block, &SB_DEV)
     {
-        return 0;
+        return Found::NOTHING;
     }
-    root.rights
+    Found {
+        rights: root.rights,
+        named: root.named,
+        deep: false,
+    }
 }
 
 /// The verdict on an operation that needs these rights on an object.
@@ -102,22 +157,9 @@ pub(super) fn inside(dentry: u64, subject: &Subject, needs: u32) -> Verdict {
         return Verdict::ALLOW;
     }
     let found = rights(dentry, subject.sandbox);
-    if found.rights & needs == needs {
+    let reason = found.refuses(needs, subject);
+    if reason == 0 {
         return Verdict::ALLOW;
     }
-    Verdict::deny(refusal(found))
-        .about(dentry)
-        .rights(needs, found.rights)
-}
-
-/// Why rights do not suffice.
-#[inline(always)]
-pub(super) fn refusal(found: Found) -> u16 {
-    if found.deep {
-        REASON_DEPTH
-    } else if found.rights == 0 {
-        REASON_OUTSIDE
-    } else {
-        REASON_RIGHTS
-    }
+    Verdict::deny(reason).about(dentry).rights(needs, found.all())
 }

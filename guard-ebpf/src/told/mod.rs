@@ -10,7 +10,7 @@ mod others;
 
 use aya_ebpf::{EbpfContext, programs::FExitContext};
 use guard_common::{
-    abi::{SANDBOX_OBSERVE, SLOT_COUNT},
+    abi::{SANDBOX_OBSERVE, SANDBOX_STAMP, SLOT_COUNT},
     told::Told,
     verdict::{BY_ANOTHER, VerdictRecord},
 };
@@ -90,5 +90,9 @@ fn sandbox(told: &Told) -> Option<Sandbox> {
     // The end of the call is not to be told, too.
     // SAFETY: as above.
     unsafe { (&raw mut (*label).told).write_volatile(1) };
-    Some(Sandbox { cgroup, slot })
+    Some(Sandbox {
+        cgroup,
+        slot,
+        stamped: flags & SANDBOX_STAMP != 0,
+    })
 }

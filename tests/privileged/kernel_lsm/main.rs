@@ -13,4 +13,5 @@ mod place;
 mod rows;
 mod scope;
 mod stage;
+mod stamps;
 mod told;

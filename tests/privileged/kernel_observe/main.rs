@@ -15,3 +15,4 @@ mod paths;
 mod rows;
 mod scope;
 mod slots;
+mod stamps;

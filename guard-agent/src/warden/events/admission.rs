@@ -1,7 +1,10 @@
 //! A sandbox's place with the kernel half, from before its release until its last event was read: its slot of
 //! counters, its observation, the desk its events go to.
 
-use std::{os::fd::AsFd as _, rc::Rc};
+use std::{
+    os::fd::{AsFd as _, OwnedFd},
+    rc::Rc,
+};
 
 use super::{desk::Desk, modules::Landlock, places::Places};
 use crate::{
@@ -20,6 +23,8 @@ pub(in crate::warden) struct Admission {
     cgroup: u64,
     /// None where no program counts.
     slot: Option<u32>,
+    /// Its call stamp, until its gateway has it. None where no program would read it.
+    stamp: Option<OwnedFd>,
     observed: bool,
     /// The security hooks decide for it.
     hooked: bool,
@@ -63,22 +68,33 @@ impl Admission {
                 return Err(why);
             }
         };
-        let hooked = match (&parked.enrolled, slot) {
-            (Some(_), Some(slot)) => warden
-                .ring
-                .enforce((cgroup, slot), observed, parked.pidfd.as_fd()),
-            (Some(_), None) => Err("the sandbox has no slot".to_owned()),
-            (None, _) => Ok(()),
+        // Before the hooks decide: they find it where there is one.
+        let stamped = match slot {
+            Some(slot) => warden.ring.stamp((cgroup, slot), launch_rights(request)),
+            None => Ok(None),
         };
-        if let Err(why) = hooked {
-            if let Some(slot) = slot {
-                warden.ring.close_slot(cgroup, slot);
+        let hooked = stamped.and_then(|stamp| {
+            match (&parked.enrolled, slot) {
+                (Some(_), Some(slot)) => warden
+                    .ring
+                    .enforce((cgroup, slot), observed, parked.pidfd.as_fd()),
+                (Some(_), None) => Err("the sandbox has no slot".to_owned()),
+                (None, _) => Ok(()),
             }
-            if observed {
-                warden.ring.observe_stop();
+            .map(|()| stamp)
+        });
+        let stamp = match hooked {
+            Ok(stamp) => stamp,
+            Err(why) => {
+                if let Some(slot) = slot {
+                    warden.ring.close_slot(cgroup, slot);
+                }
+                if observed {
+                    warden.ring.observe_stop();
+                }
+                return Err(why);
             }
-            return Err(why);
-        }
+        };
         let places = places(request, parked);
         let freeze = (request.over_budget == OverBudget::Quarantine).then(|| parked.cgroup.freezer());
         let landlock = Landlock {
@@ -92,6 +108,7 @@ impl Admission {
             warden: warden.clone(),
             cgroup,
             slot,
+            stamp,
             observed,
             hooked: parked.enrolled.is_some(),
             desk,
@@ -99,6 +116,11 @@ impl Admission {
             verdicts,
             skipped: warden.ring.skipped_now(),
         })
+    }
+
+    /// Its call stamp, once: for its gateway.
+    pub(in crate::warden) fn take_stamp(&mut self) -> Option<OwnedFd> {
+        self.stamp.take()
     }
 
     pub(in crate::warden) fn desk(&self) -> &Desk {
@@ -175,6 +197,11 @@ impl Drop for Admission {
             self.warden.ring.observe_stop();
         }
     }
+}
+
+/// All that a call may be given: what the roots have together.
+fn launch_rights(request: &LaunchRequest) -> u32 {
+    request.roots.iter().fold(0, |all, root| all | root.rights.bits())
 }
 
 /// The names of the view that was built for this launch.

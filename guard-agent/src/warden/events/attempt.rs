@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use crate::{
     audit::{Attribution, Decision, Kernel, Layer},
-    warden::kernel::KernelPath,
+    warden::kernel::{KernelPath, Origin},
 };
 
 /// Bytes as the program gave them, and whether they are all.
@@ -21,8 +21,8 @@ impl Given {
     }
 }
 
-/// Everything that makes two attempts the same: what was tried and what came of it, not who and when. Made by moving
-/// what the event had, so that a repeated attempt costs no memory.
+/// Everything that makes two attempts the same: what was tried and what came of it, and whether during calls, not who
+/// and when. Made by moving what the event had, so that a repeated attempt costs no memory.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key {
     Net {
@@ -33,6 +33,7 @@ pub(super) enum Key {
         reason: u16,
         errno: u16,
         to: To,
+        attribution: Attribution,
     },
     Call {
         nr: u32,
@@ -44,6 +45,7 @@ pub(super) enum Key {
         to: Option<std::net::SocketAddr>,
         /// The process, where the meaning of a path depends on it; else 0.
         process: u32,
+        attribution: Attribution,
     },
     Exec {
         filename: Given,
@@ -51,6 +53,7 @@ pub(super) enum Key {
         dev: u64,
         ino: u64,
         nlink: u32,
+        attribution: Attribution,
     },
     Verdict {
         /// Its number.
@@ -63,6 +66,7 @@ pub(super) enum Key {
         ino: Option<u64>,
         detail: u64,
         names: Option<KernelPath>,
+        attribution: Attribution,
     },
     /// A call that waited for the warden's answer.
     Refused { nr: i32, args: [u64; 6] },
@@ -88,6 +92,18 @@ impl Key {
 pub(super) struct Who {
     pub(super) pid: u32,
     pub(super) tid: u32,
+    /// Whether during calls.
+    pub(super) attribution: Attribution,
+}
+
+impl From<&Origin> for Who {
+    fn from(origin: &Origin) -> Self {
+        Self {
+            pid: origin.pid,
+            tid: origin.tid,
+            attribution: Attribution::of(origin.calls),
+        }
+    }
 }
 
 /// A record that tells only who, what and whose decision. The ledger adds session and server.
@@ -115,9 +131,9 @@ pub(super) fn blank(op: Cow<'static, str>, decision: Decision, layer: Layer, who
         tid: who.tid,
         exe: None,
         errno: None,
-        // Calls are not known before the gateway speaks MCP.
+        // By their bits alone they have no names.
         calls: Vec::new(),
-        attribution: Attribution::Idle,
+        attribution: who.attribution,
         repeat: None,
     }
 }

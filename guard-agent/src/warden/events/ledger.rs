@@ -249,12 +249,16 @@ mod tests {
 
     use super::*;
     use crate::{
-        audit::{Decision, Layer},
+        audit::{Attribution, Decision, Layer},
         octets::Octets,
         warden::events::attempt::{Given, To, Who, blank},
     };
 
-    const WHO: Who = Who { pid: 1, tid: 1 };
+    const WHO: Who = Who {
+        pid: 1,
+        tid: 1,
+        attribution: Attribution::Unknown,
+    };
 
     fn connect(port: u16) -> Key {
         Key::Net {
@@ -265,6 +269,7 @@ mod tests {
             reason: 1,
             errno: 1,
             to: To::Internet(std::net::SocketAddr::from(([192, 0, 2, 1], port))),
+            attribution: Attribution::Unknown,
         }
     }
 
@@ -280,6 +285,7 @@ mod tests {
             second: None,
             to: None,
             process: 0,
+            attribution: Attribution::Unknown,
         }
     }
 

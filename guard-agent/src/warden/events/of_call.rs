@@ -24,10 +24,7 @@ pub(super) fn note(event: CallEvent, ledger: &mut Ledger, around: &Surroundings)
         // Not in the table that told the kernel half what to report.
         return;
     };
-    let who = Who {
-        pid: event.origin.pid,
-        tid: event.origin.tid,
-    };
+    let who = Who::from(&event.origin);
     let (first, second) = (event.path.map(given), event.second.map(given));
     let named = matches!(call.class, Class::Path);
     // What a symbolic link says is a text.
@@ -46,6 +43,7 @@ pub(super) fn note(event: CallEvent, ledger: &mut Ledger, around: &Surroundings)
         to: event.address,
         // A relative path means something else in another process.
         process: if relative { event.origin.pid } else { 0 },
+        attribution: who.attribution,
     };
     if ledger.repeated(&key) {
         return;

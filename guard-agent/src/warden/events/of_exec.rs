@@ -14,10 +14,7 @@ use crate::{
 
 /// Takes one event.
 pub(super) fn note(event: ExecEvent, ledger: &mut Ledger, around: &Surroundings) {
-    let who = Who {
-        pid: event.origin.pid,
-        tid: event.origin.tid,
-    };
+    let who = Who::from(&event.origin);
     let (dev, ino, nlink) = (event.dev, event.ino, event.nlink);
     let key = Key::Exec {
         filename: Given {
@@ -31,6 +28,7 @@ pub(super) fn note(event: ExecEvent, ledger: &mut Ledger, around: &Surroundings)
         dev: dev.unwrap_or(0),
         ino: ino.unwrap_or(0),
         nlink: nlink.unwrap_or(0),
+        attribution: who.attribution,
     };
     if ledger.repeated(&key) {
         return;

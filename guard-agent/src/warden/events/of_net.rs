@@ -10,7 +10,7 @@ use super::{
     ledger::Ledger,
 };
 use crate::{
-    audit::{Decision, Field, Kernel, Layer, PathSource, errno_name},
+    audit::{Attribution, Decision, Field, Kernel, Layer, PathSource, errno_name},
     octets::Octets,
     warden::kernel::{Endpoint, NetEvent},
 };
@@ -20,6 +20,7 @@ pub(super) fn note(event: NetEvent, ledger: &mut Ledger, around: &Surroundings) 
     let who = Who {
         pid: event.pid,
         tid: event.tid,
+        attribution: Attribution::of(event.calls),
     };
     let key = Key::Net {
         op: event.op.raw(),
@@ -34,6 +35,7 @@ pub(super) fn note(event: NetEvent, ledger: &mut Ledger, around: &Surroundings) 
             Endpoint::Unix(name) => To::Unix(name),
             Endpoint::None => To::Nowhere,
         },
+        attribution: who.attribution,
     };
     if ledger.repeated(&key) {
         return;

@@ -6,7 +6,7 @@ use super::{
     ledger::Ledger,
 };
 use crate::{
-    audit::{Decision, Field, Kernel, Layer, errno_name},
+    audit::{Attribution, Decision, Field, Kernel, Layer, errno_name},
     confine::notify::{Notification, describe, telling},
 };
 
@@ -24,6 +24,8 @@ pub(super) fn note(notification: &Notification, ledger: &mut Ledger, around: &Su
         let who = Who {
             pid: group_of(notification.tid),
             tid: notification.tid,
+            // The filter sees no stamp.
+            attribution: Attribution::Unknown,
         };
         let detail = match denied.detail {
             serde_json::Value::Object(map) if !map.is_empty() => {

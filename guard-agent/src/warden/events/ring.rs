@@ -3,7 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
-    os::fd::BorrowedFd,
+    os::fd::{BorrowedFd, OwnedFd},
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -92,6 +92,16 @@ impl Ring {
         };
         let opened = programs.borrow().open_slot(cgroup, observe);
         opened.map(Some).map_err(|error| chain(&error))
+    }
+
+    /// Gives a sandbox its call stamp; what comes back is for its gateway alone.
+    pub(super) fn stamp(&self, (cgroup, slot): (u64, u32), launch: u32) -> Result<Option<OwnedFd>, String> {
+        let Some(programs) = &self.programs else {
+            return Ok(None);
+        };
+        // No right waits for an approval yet.
+        let made = programs.borrow().stamp(cgroup, slot, launch, 0);
+        made.map(Some).map_err(|error| chain(&error))
     }
 
     /// The security hooks decide for a sandbox and what its init starts, from now on.

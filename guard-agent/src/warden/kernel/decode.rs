@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 
 use guard_common::event::{NetOp, NetRecord};
 
-use super::sockaddr::unix_name;
+use super::{event::calls, sockaddr::unix_name};
 
 /// One denied network operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct NetEvent {
     /// The slot of that sandbox, 0 when none was opened.
     pub slot: u32,
     pub cpu: u32,
+    /// The calls in flight then, a bit each, by the gateway's word. `None`: nobody marks them.
+    pub calls: Option<u64>,
     /// One of the `REASON_` numbers of `guard_common::event`.
     pub reason: u16,
     /// What the caller saw, positive.
@@ -60,6 +62,7 @@ impl NetEvent {
             cgroup_id: record.header.cgroup_id,
             slot: record.header.slot,
             cpu: record.header.cpu,
+            calls: calls(&record.header),
             reason: record.reason,
             errno: record.errno,
         }
@@ -110,6 +113,7 @@ mod tests {
                 tid: 10,
                 slot: 2,
                 cpu: 1,
+                calls: 0,
             },
             op,
             family: 2,
@@ -185,9 +189,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_record_decodes(bytes in proptest::collection::vec(any::<u8>(), 192..=192)) {
+        fn any_record_decodes(bytes in proptest::collection::vec(any::<u8>(), 200..=200)) {
             let event = NetEvent::from_record(&NetRecord::read_from_bytes(&bytes).unwrap());
-            prop_assert_eq!(event.op.raw(), u16::from_ne_bytes([bytes[40], bytes[41]]));
+            prop_assert_eq!(event.op.raw(), u16::from_ne_bytes([bytes[48], bytes[49]]));
             if let Endpoint::Unix(name) = event.endpoint {
                 prop_assert!(name.len() <= 108);
             }

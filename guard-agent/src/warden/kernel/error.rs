@@ -47,6 +47,8 @@ pub enum KernelError {
     Enrol { source: io::Error },
     #[error("cannot label a process for the security hooks")]
     Label { source: io::Error },
+    #[error("cannot make the call stamp of a sandbox")]
+    Stamp { source: io::Error },
     #[error("cannot observe system calls: {why}")]
     Unobservable { why: String },
     #[error("the eBPF object is not of this build: its layout is {}, this build's {LAYOUT_HASH:016x}", stated(*object))]
@@ -56,6 +58,8 @@ pub enum KernelError {
     },
     #[error("all {SLOT_COUNT} slots for sandboxes are in use")]
     NoSlot,
+    #[error("the sandbox has no open slot")]
+    Closed,
     #[error("cannot use eBPF map `{map}`")]
     Map {
         map: &'static str,

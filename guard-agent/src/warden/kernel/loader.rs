@@ -394,6 +394,7 @@ mod tests {
             abi::MAP_ROOTS,
             abi::MAP_PENDING,
             abi::MAP_HITS,
+            abi::MAP_STAMPS,
         ] {
             assert!(object.maps.contains_key(map), "no map `{map}`");
         }

@@ -20,6 +20,7 @@ mod probe;
 mod skipped;
 mod slots;
 mod sockaddr;
+mod stamps;
 #[cfg(test)]
 mod tests;
 mod told;

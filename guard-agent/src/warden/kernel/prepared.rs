@@ -58,6 +58,11 @@ impl Prepared {
         Map::from_map_data(data).map_err(KernelError::map(name))
     }
 
+    /// A map that stays here.
+    pub(super) fn map(&self, name: &'static str) -> Result<&MapData, KernelError> {
+        self.maps.get(name).ok_or(KernelError::Missing { name })
+    }
+
     /// Loads one program on sockets of a cgroup.
     pub(super) fn load_sock(&self, name: &'static str) -> Result<OwnedFd, KernelError> {
         self.program(name, bpf::load_sock)
@@ -129,6 +134,12 @@ fn types(object: &mut Object) -> Result<Option<OwnedFd>, KernelError> {
 }
 
 fn make(map: &aya_obj::Map, name: &str, types: Option<BorrowedFd<'_>>) -> Result<MapData, KernelError> {
+    if let Some(inner) = map.inner() {
+        // The library makes such a map in its own loader alone. The inner one only says what may be put into it.
+        let inner = MapData::create(inner, name, types).map_err(KernelError::object)?;
+        let outer = bpf::new_outer(name, map.map_type(), map.max_entries(), inner.fd().as_fd());
+        return MapData::from_fd(outer.map_err(KernelError::object)?).map_err(KernelError::object);
+    }
     let made = MapData::create(map.clone(), name, types).map_err(KernelError::object)?;
     if !map.data().is_empty() {
         if map.data().len() != map.value_size() as usize {

@@ -9,12 +9,19 @@ use std::{
 };
 
 use aya::maps::{Array, HashMap, Map, MapData};
-use guard_common::abi::{
-    self, ConsumedRaw, ConsumedValue, SANDBOX_ENFORCE, SANDBOX_OBSERVE, SLOT_COUNT, SLOT_UNKNOWN, SandboxRaw,
-    SlotRaw, SlotValue,
+use guard_common::{
+    abi::{
+        self, ConsumedRaw, ConsumedValue, SANDBOX_ENFORCE, SANDBOX_OBSERVE, SANDBOX_STAMP, SLOT_COUNT,
+        SLOT_UNKNOWN, SandboxRaw, SlotRaw, SlotValue,
+    },
+    stamp::StampValue,
 };
 
-use super::{error::KernelError, prepared::Prepared};
+use super::{
+    error::KernelError,
+    prepared::Prepared,
+    stamps::{Approvals, Stamps},
+};
 
 /// The map update that refuses to replace (`BPF_NOEXIST`).
 const NEW_ONLY: u64 = 1;
@@ -123,6 +130,15 @@ struct Use {
     open: bool,
     /// What it showed when it was opened.
     base: SlotValue,
+    /// What the kernel half is told of its sandbox.
+    flags: u32,
+    approvals: Approvals,
+}
+
+impl Use {
+    fn sandbox(&self, slot: u32) -> SandboxRaw {
+        [slot, self.flags, self.approvals.withheld(), 0]
+    }
 }
 
 /// Hands out slots and reads them.
@@ -131,12 +147,17 @@ pub(super) struct Slots {
     consumed: Array<MapData, ConsumedRaw>,
     consumed_fd: OwnedFd,
     sandboxes: HashMap<MapData, u64, SandboxRaw>,
+    stamps: Stamps,
     /// By number. Slot 0 is never handed out.
     used: Vec<Use>,
 }
 
 impl Slots {
     pub(super) fn take(prepared: &mut Prepared) -> Result<Self, KernelError> {
+        // Left where it is: programs that are not loaded yet name it by its descriptor.
+        let mut stamps = Stamps::new(prepared.map(abi::MAP_STAMPS)?)?;
+        // For the first sandbox.
+        stamps.prepare(1);
         let mut take = |name| prepared.take_map(name);
         let consumed = take(abi::MAP_CONSUMED)?;
         Ok(Self {
@@ -145,9 +166,12 @@ impl Slots {
             consumed: Array::try_from(consumed).map_err(KernelError::map(abi::MAP_CONSUMED))?,
             sandboxes: HashMap::try_from(take(abi::MAP_SANDBOXES)?)
                 .map_err(KernelError::map(abi::MAP_SANDBOXES))?,
+            stamps,
             used: vec![Use {
                 open: true,
                 base: SlotValue::default(),
+                flags: 0,
+                approvals: Approvals::default(),
             }],
         })
     }
@@ -155,11 +179,15 @@ impl Slots {
     pub(super) fn open(&mut self, cgroup_id: u64, observe: bool) -> Result<u32, KernelError> {
         let slot = self.free()?;
         let base = self.counters.value(slot)?;
-        let flags = if observe { SANDBOX_OBSERVE } else { 0 };
+        let state = Use {
+            open: true,
+            base,
+            flags: if observe { SANDBOX_OBSERVE } else { 0 },
+            approvals: Approvals::default(),
+        };
         self.sandboxes
-            .insert(cgroup_id, [slot, flags], NEW_ONLY)
+            .insert(cgroup_id, state.sandbox(slot), NEW_ONLY)
             .map_err(KernelError::map(abi::MAP_SANDBOXES))?;
-        let state = Use { open: true, base };
         match self.used.get_mut(slot as usize) {
             Some(place) => *place = state,
             None => self.used.push(state),
@@ -169,9 +197,53 @@ impl Slots {
 
     /// The security hooks decide for an open slot's sandbox from now on.
     pub(super) fn enforce(&mut self, cgroup_id: u64, slot: u32, observe: bool) -> Result<(), KernelError> {
-        let flags = SANDBOX_ENFORCE | if observe { SANDBOX_OBSERVE } else { 0 };
+        self.tell(cgroup_id, slot, |state| {
+            state.flags |= SANDBOX_ENFORCE | if observe { SANDBOX_OBSERVE } else { 0 };
+        })
+    }
+
+    /// Gives the sandbox of an open slot a stamp.
+    pub(super) fn stamp(
+        &mut self,
+        cgroup_id: u64,
+        slot: u32,
+        launch: u32,
+        approval_only: u32,
+    ) -> Result<OwnedFd, KernelError> {
+        let page = self.stamps.take(
+            slot,
+            StampValue {
+                mask: launch,
+                ..StampValue::default()
+            },
+        )?;
+        self.tell(cgroup_id, slot, |state| {
+            state.flags |= SANDBOX_STAMP;
+            state.approvals = Approvals::of(approval_only);
+        })?;
+        // For the next sandbox.
+        self.stamps
+            .prepare(u32::try_from(self.used.len()).unwrap_or(u32::MAX));
+        Ok(page)
+    }
+
+    /// Changes which rights approved calls have.
+    pub(super) fn approve(
+        &mut self,
+        cgroup_id: u64,
+        slot: u32,
+        change: impl FnOnce(&mut Approvals),
+    ) -> Result<(), KernelError> {
+        self.tell(cgroup_id, slot, |state| change(&mut state.approvals))
+    }
+
+    /// Changes what the kernel half is told of an open slot's sandbox. Of a slot that is not open it is told nothing.
+    fn tell(&mut self, cgroup_id: u64, slot: u32, change: impl FnOnce(&mut Use)) -> Result<(), KernelError> {
+        let state = self.used.get_mut(slot as usize).filter(|state| state.open);
+        let state = state.ok_or(KernelError::Closed)?;
+        change(state);
         self.sandboxes
-            .insert(cgroup_id, [slot, flags], EXISTING_ONLY)
+            .insert(cgroup_id, state.sandbox(slot), EXISTING_ONLY)
             .map_err(KernelError::map(abi::MAP_SANDBOXES))
     }
 
@@ -202,6 +274,9 @@ impl Slots {
             && let Some(state) = self.used.get_mut(slot as usize)
         {
             state.open = false;
+            if state.flags & SANDBOX_STAMP != 0 {
+                self.stamps.prepare(slot);
+            }
         }
         counters
     }

@@ -8,12 +8,12 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use guard_common::hooks::{EXECUTE, MAP, READ, WRITE};
+use guard_common::hooks::{MAP, READ, WRITE};
 
 use super::{Context, view::Entry};
 use crate::{
-    config::rights::Rights, init::message::Setup, link::message::View, octets::Octets, refusal::chain,
-    sys::fs::open_at, warden::kernel::Enroller,
+    init::message::Setup, link::message::View, octets::Octets, refusal::chain, sys::fs::open_at,
+    warden::kernel::Enroller,
 };
 
 /// The device files of every view.
@@ -46,6 +46,8 @@ fn lock(enroller: &Mutex<Enroller>) -> std::sync::MutexGuard<'_, Enroller> {
 struct Rule {
     path: PathBuf,
     rights: u32,
+    /// The operator named it as a root: what calls need cuts the rights.
+    named: bool,
     /// Whether symbolic links are followed, as Landlock's rule for it did.
     follow: bool,
     /// Whether there may be nothing: a small file that this view has not, a mount that another one hides.
@@ -85,7 +87,8 @@ impl Rules {
             rules.retain(|rule| rule.path != path);
             rules.push(Rule {
                 how: How::Held(entry.object.try_clone()?),
-                ..rule(path, bits(rights) | map)
+                named: entry.named,
+                ..rule(path, rights.bits() | map)
             });
         }
         // A root on top of one of the sandbox's own trees has hidden it.
@@ -134,6 +137,7 @@ impl Rules {
                 Some(Rule {
                     optional: true,
                     how: How::Mount(*number),
+                    named: around.named,
                     ..rule(at, around.rights)
                 })
             })
@@ -148,21 +152,11 @@ fn rule(path: &Path, rights: u32) -> Rule {
     Rule {
         path: path.to_path_buf(),
         rights,
+        named: false,
         follow: false,
         optional: false,
         how: How::ByPath,
     }
-}
-
-fn bits(rights: Rights) -> u32 {
-    let mut bits = READ;
-    if rights.write {
-        bits |= WRITE;
-    }
-    if rights.exec {
-        bits |= EXECUTE | MAP;
-    }
-    bits
 }
 
 fn depth(path: &Path) -> usize {
@@ -194,8 +188,13 @@ pub(super) fn enrol(context: &Arc<Context>, sandbox: u64, init: i32, rules: Rule
             Ok(None) => continue,
             Err(error) => return Err(at(error)),
         };
-        lock(enroller)
-            .enrol(sandbox, object.as_fd(), rule.rights)
+        let mut enroller = lock(enroller);
+        let enrol = if rule.named {
+            Enroller::enrol_root
+        } else {
+            Enroller::enrol
+        };
+        enrol(&mut enroller, sandbox, object.as_fd(), rule.rights)
             .map_err(|error| at(io::Error::other(chain(&error))))?;
         enrolled.objects.push(object);
     }
@@ -304,7 +303,10 @@ mod tests {
     fn a_mount_below_a_root_gets_its_rights_and_comes_after_it() {
         let rules = Rules {
             rules: vec![
-                rule(Path::new("/srv/project/inner"), READ | WRITE),
+                Rule {
+                    named: true,
+                    ..rule(Path::new("/srv/project/inner"), READ | WRITE)
+                },
                 rule(Path::new("/srv"), READ),
             ],
             held: vec![PathBuf::from("/srv/project/.git/hooks")],
@@ -318,30 +320,19 @@ mod tests {
             "/elsewhere",
         ];
         let mounts = mounts.map(|path| (7, PathBuf::from(path)));
-        let all: Vec<(String, u32)> = rules
+        let all: Vec<(String, u32, bool)> = rules
             .with_mounts(&mounts)
             .into_iter()
-            .map(|rule| (rule.path.display().to_string(), rule.rights))
+            .map(|rule| (rule.path.display().to_string(), rule.rights, rule.named))
             .collect();
         assert_eq!(
             all,
             [
-                ("/srv".to_owned(), READ),
-                ("/srv/other".to_owned(), READ),
-                ("/srv/project/inner".to_owned(), READ | WRITE),
-                ("/srv/project/inner/disk".to_owned(), READ | WRITE),
+                ("/srv".to_owned(), READ, false),
+                ("/srv/other".to_owned(), READ, false),
+                ("/srv/project/inner".to_owned(), READ | WRITE, true),
+                ("/srv/project/inner/disk".to_owned(), READ | WRITE, true),
             ]
         );
-    }
-
-    #[test]
-    fn rights_are_what_the_operator_typed() {
-        assert_eq!(bits(Rights::R), READ);
-        assert_eq!(bits(Rights::RW), READ | WRITE);
-        let all = Rights {
-            write: true,
-            exec: true,
-        };
-        assert_eq!(bits(all), READ | WRITE | EXECUTE | MAP);
     }
 }

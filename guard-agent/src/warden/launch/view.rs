@@ -27,6 +27,8 @@ pub struct Entry {
     pub source: PathBuf,
     pub attributes: Attributes,
     pub recursive: bool,
+    /// A root, as the operator named it, and not what the runtime needs.
+    pub named: bool,
 }
 
 /// Trees of the view that are always the sandbox's own: nothing of the host may be mounted over them.
@@ -93,6 +95,7 @@ pub fn entries(
                 no_suid: true,
             },
             recursive: false,
+            named: false,
         });
     }
     for (opened, rights) in roots {
@@ -109,6 +112,7 @@ pub fn entries(
                 object,
                 attributes,
                 recursive: true,
+                named: true,
             });
         };
         for path in Names::of(&opened).in_view(view, &opened.path) {
@@ -218,6 +222,7 @@ fn pin(
         },
         // What is mounted below a directory that is only held stays where it is.
         recursive: !read_only,
+        named: true,
     });
 }
 
@@ -231,4 +236,49 @@ pub fn links(links: Vec<Link>, entries: &[Entry]) -> Vec<Link> {
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(path: &str) -> Opened {
+        Opened {
+            path: path.into(),
+            resolved: path.into(),
+            object: std::fs::File::open("/dev/null").unwrap().into(),
+            is_directory: true,
+            device: 1,
+            inode: 1,
+        }
+    }
+
+    #[test]
+    fn what_the_operator_named_is_told_from_what_the_runtime_needs() {
+        let grant = Grant {
+            path: "/usr/lib".into(),
+            exec: false,
+            map: true,
+            reason: String::new(),
+        };
+        let all = entries(
+            View::Private,
+            vec![(opened("/srv/project"), Rights::RW), (opened("/usr"), Rights::R)],
+            vec![(grant, opened("/usr/lib"))],
+            Protection::default(),
+        );
+        let named: Vec<(String, bool)> = all
+            .unwrap()
+            .into_iter()
+            .map(|entry| (entry.point.path.to_string(), entry.named))
+            .collect();
+        assert_eq!(
+            named,
+            [
+                ("/usr".to_owned(), true),
+                ("/usr/lib".to_owned(), false),
+                ("/srv/project".to_owned(), true)
+            ]
+        );
+    }
 }

@@ -19,10 +19,7 @@ use crate::{
 
 /// Takes one event.
 pub(super) fn note(event: VerdictEvent, ledger: &mut Ledger, around: &Surroundings) {
-    let who = Who {
-        pid: event.origin.pid,
-        tid: event.origin.tid,
-    };
+    let who = Who::from(&event.origin);
     let (hook, nlink) = (event.hook, event.nlink);
     let op = words::operation(hook, event.needs);
     let key = Key::Verdict {
@@ -35,6 +32,7 @@ pub(super) fn note(event: VerdictEvent, ledger: &mut Ledger, around: &Surroundin
         ino: event.ino,
         detail: event.detail,
         names: event.names,
+        attribution: who.attribution,
     };
     if ledger.repeated(&key) {
         return;

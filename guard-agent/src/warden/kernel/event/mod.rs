@@ -11,7 +11,7 @@ use guard_common::{
     abi::ABI_VERSION,
     record::{
         ADDRESS_GIVEN, ALLOWED, CallRecord, Header, KIND_CALL, KIND_EXEC, KIND_NET, KIND_PATHS, KIND_VERDICT,
-        PATH_CUT, PATH_GIVEN, PATH_UNREADABLE, PathsRecord, SECOND_GIVEN,
+        MARKED, PATH_CUT, PATH_GIVEN, PATH_UNREADABLE, PathsRecord, SECOND_GIVEN,
     },
 };
 use zerocopy::FromBytes;
@@ -48,6 +48,8 @@ pub struct Origin {
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub ktime_ns: u64,
     pub cpu: u32,
+    /// The calls in flight then, a bit each, by the gateway's word. `None`: nobody marks them.
+    pub calls: Option<u64>,
 }
 
 /// A path as the caller gave it, relative ones too.
@@ -164,7 +166,12 @@ fn origin(header: &Header) -> Origin {
         tid: header.tid,
         ktime_ns: header.ktime_ns,
         cpu: header.cpu,
+        calls: calls(header),
     }
+}
+
+pub(super) fn calls(header: &Header) -> Option<u64> {
+    (header.flags & MARKED != 0).then_some(header.calls)
 }
 
 /// A text with `PATH_` flags.
@@ -238,6 +245,7 @@ mod tests {
             tid: 10,
             slot: 3,
             cpu: 1,
+            calls: 0,
         }
     }
 
@@ -285,6 +293,20 @@ mod tests {
     }
 
     #[test]
+    fn calls_are_told_where_they_are_marked() {
+        let mut one = record();
+        one.header.calls = 5;
+        assert_eq!(call_of(&one).origin.calls, None);
+        one.header.flags = MARKED;
+        assert_eq!(call_of(&one).origin.calls, Some(5));
+        assert!(!Owner::of(&one.header).allowed);
+        one.header.flags = MARKED | ALLOWED;
+        one.header.calls = 0;
+        assert_eq!(call_of(&one).origin.calls, Some(0));
+        assert!(Owner::of(&one.header).allowed);
+    }
+
+    #[test]
     fn two_paths_are_told_apart() {
         let mut first = record();
         first.header.kind = KIND_PATHS;
@@ -314,9 +336,9 @@ mod tests {
         assert_eq!(Event::decode(&[]), Err(DecodeError::Length { kind: 0, got: 0 }));
         let short = DecodeError::Length {
             kind: KIND_CALL,
-            got: 511,
+            got: 519,
         };
-        assert_eq!(Event::decode(&bytes[..511]), Err(short));
+        assert_eq!(Event::decode(&bytes[..519]), Err(short));
         let mut other = good;
         other.header.abi = ABI_VERSION - 1;
         let abi = DecodeError::Abi { got: ABI_VERSION - 1 };
@@ -338,17 +360,17 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_decode_or_are_refused(
-            mut bytes in proptest::collection::vec(any::<u8>(), 40..1000),
+            mut bytes in proptest::collection::vec(any::<u8>(), 48..1000),
             kind in 0u16..7,
             exact in any::<bool>(),
         ) {
             if exact {
                 let length = match kind {
-                    KIND_NET => 192,
-                    KIND_CALL => 512,
-                    KIND_PATHS => 912,
-                    KIND_VERDICT => 856,
-                    _ => 728,
+                    KIND_NET => 200,
+                    KIND_CALL => 520,
+                    KIND_PATHS => 920,
+                    KIND_VERDICT => 864,
+                    _ => 736,
                 };
                 bytes.resize(length, 0x5a);
             }

@@ -91,7 +91,7 @@ pub(super) fn decode(record: &VerdictRecord) -> Result<VerdictEvent, DecodeError
 mod tests {
     use guard_common::{
         abi::ABI_VERSION,
-        hooks::{HOOKS, REASON_DEVICE, REASON_OUTSIDE},
+        hooks::{HOOKS, REASON_LAST, REASON_OUTSIDE},
         record::KIND_VERDICT,
         verdict::{NAMES_BYTES, NAMES_LIMIT},
     };
@@ -149,6 +149,7 @@ mod tests {
                 tid: 10,
                 ktime_ns: 7,
                 cpu: 1,
+                calls: None,
             },
             hook: &hooks::FILE_OPEN,
             reason: Some("outside-roots"),
@@ -235,7 +236,7 @@ mod tests {
             other.hook = hook;
             assert_eq!(Event::decode(other.as_bytes()), Err(DecodeError::Hook { hook }));
         }
-        for reason in [0, REASON_OUTSIDE - 1, REASON_DEVICE + 1] {
+        for reason in [0, REASON_OUTSIDE - 1, REASON_LAST + 1] {
             let mut other = record(b"");
             other.reason = reason;
             assert_eq!(
@@ -245,9 +246,9 @@ mod tests {
         }
         let short = DecodeError::Length {
             kind: KIND_VERDICT,
-            got: 855,
+            got: 863,
         };
-        assert_eq!(Event::decode(&record(b"").as_bytes()[..855]), Err(short));
+        assert_eq!(Event::decode(&record(b"").as_bytes()[..863]), Err(short));
     }
 
     fn name() -> impl Strategy<Value = Vec<u8>> {
@@ -271,7 +272,7 @@ mod tests {
 
         #[test]
         fn any_record_decodes_or_is_refused(
-            bytes in proptest::collection::vec(any::<u8>(), 856..=856),
+            bytes in proptest::collection::vec(any::<u8>(), 864..=864),
             hook in 0u16..70,
             reason in 95u16..120,
         ) {

@@ -38,10 +38,31 @@ impl Enroller {
 
     /// Lets a sandbox use an object and what lies below it in its filesystem, up to the next object that is enrolled.
     /// The caller keeps the object open as long as the sandbox lives: its inode's address is its name.
+    ///
+    /// What the runtime needs, and what is the sandbox's own: the rights hold whatever calls there are.
     pub fn enrol(&mut self, sandbox: u64, object: BorrowedFd<'_>, rights: u32) -> Result<(), KernelError> {
+        self.enrol_with(sandbox, object, (rights, 0))
+    }
+
+    /// The same for what the operator named as a root: a stamp of the sandbox cuts the rights.
+    pub fn enrol_root(
+        &mut self,
+        sandbox: u64,
+        object: BorrowedFd<'_>,
+        rights: u32,
+    ) -> Result<(), KernelError> {
+        self.enrol_with(sandbox, object, (0, rights))
+    }
+
+    fn enrol_with(
+        &mut self,
+        sandbox: u64,
+        object: BorrowedFd<'_>,
+        (rights, named): (u32, u32),
+    ) -> Result<(), KernelError> {
         let map = KernelError::map(abi::MAP_PENDING);
         let thread = this_thread();
-        let wanted = [sandbox, pair(rights, PENDING_WANTED), 0, 0, 0];
+        let wanted = [sandbox, pair(rights, named), u64::from(PENDING_WANTED), 0, 0, 0];
         self.pending.insert(thread, wanted, 0).map_err(&map)?;
         // The hook is called before the filesystem is asked: what that answers does not matter, and nothing is sent to a
         // server that may not answer.
@@ -49,9 +70,9 @@ impl Enroller {
         let pending = self.pending.get(&thread, 0);
         self.pending.remove(&thread).map_err(&map)?;
         let failed = |source: io::Error| KernelError::Enrol { source };
-        let [_, state, inode, ino, identity] = pending.map_err(&map)?;
+        let [_, rights, state, inode, ino, identity] = pending.map_err(&map)?;
         let known = self.enrolled.entry(sandbox).or_default();
-        match state >> 32 {
+        match state {
             state if state == u64::from(PENDING_DONE) => known.push(inode),
             state if state == u64::from(PENDING_FULL) => {
                 return Err(failed(io::Error::other("there is no room for another root")));
@@ -68,7 +89,7 @@ impl Enroller {
             }
         }
         // What the hooks will find.
-        let expected: RootRaw = [ino, identity, state & u64::from(u32::MAX)];
+        let expected: RootRaw = [ino, identity, rights];
         match self.roots.get(&[inode, sandbox], 0) {
             Ok(found) if found == expected => Ok(()),
             Ok(_) => Err(failed(io::Error::other("another root stands in its place"))),

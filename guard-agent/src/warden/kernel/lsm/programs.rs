@@ -52,7 +52,20 @@ impl Programs {
             .enrol(cgroup_id, object, rights)
     }
 
-    /// What enrols, for another thread; from then on the two methods here have nothing to do it with.
+    /// The same for what the operator named as a root: a stamp cuts the rights.
+    pub fn enrol_root(
+        &mut self,
+        cgroup_id: u64,
+        object: BorrowedFd<'_>,
+        rights: u32,
+    ) -> Result<(), KernelError> {
+        let enroller = self.lsm.as_mut().and_then(|lsm| lsm.enroller().as_mut());
+        enroller
+            .ok_or(KernelError::NoHooks)?
+            .enrol_root(cgroup_id, object, rights)
+    }
+
+    /// What enrols, for another thread; from then on the three methods here have nothing to do it with.
     pub fn take_enroller(&mut self) -> Option<Enroller> {
         self.lsm.as_mut()?.enroller().take()
     }

@@ -62,6 +62,7 @@ fn event(hook: &'static Hook, reason: u16) -> VerdictEvent {
             tid: 10,
             ktime_ns: 7,
             cpu: 1,
+            calls: Some(0),
         },
         hook,
         reason: hooks::reason(reason),
@@ -325,6 +326,49 @@ fn the_same_refusal_is_counted_and_another_is_told() {
         (&rest[0]["path"], &rest[0]["repeat"]),
         (&json!("/etc/shadow"), &json!(4))
     );
+}
+
+#[test]
+fn what_happens_during_calls_is_told_apart_from_what_does_not() {
+    let (around, mut ledger) = (surroundings(), Ledger::new("s", "files", false));
+    for calls in [
+        None,
+        Some(0),
+        Some(1),
+        Some(4),
+        Some(5),
+        Some(0),
+        None,
+        Some(u64::MAX),
+    ] {
+        let mut event = about(
+            &hooks::FILE_OPEN,
+            hooks::REASON_NO_CALL,
+            "home/u/project/x",
+            WRITE,
+            3,
+        );
+        event.origin.calls = calls;
+        note(event, &mut ledger, &around);
+    }
+    ledger.finish();
+    let told: Vec<Value> = told(&mut ledger)
+        .iter()
+        .map(|record| {
+            assert_eq!(
+                (&record["reason"], &record["calls"]),
+                (&json!("no-call-needs-it"), &json!([]))
+            );
+            json!([record["attribution"], record["repeat"]])
+        })
+        .collect();
+    let first = ["unknown", "idle", "sole", "one-of"].map(|word| json!([word, null]));
+    assert_eq!(told[..4], first);
+    // One more of each kind came, in no order.
+    for word in ["unknown", "idle", "sole", "one-of"] {
+        assert!(told[4..].contains(&json!([word, 1])), "{told:?}");
+    }
+    assert_eq!(told.len(), 8);
 }
 
 #[test]

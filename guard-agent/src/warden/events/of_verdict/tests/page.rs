@@ -24,6 +24,11 @@ over, everything is refused. An object is judged by where it lies, from its own 
 filesystem: the nearest enrolled root says what may be done with it. No path and no name decides anything. Objects
 that no name leads to (pipes, sockets, memory files) may be read and written, and not executed.
 
+What a root gives that the operator named is cut by the sandbox's call stamp: rights that no call in flight needs are
+not there, and those that wait for an approval are there while an approved call runs. What the runtime needs, and
+`/dev`, `/proc` and the sandbox's own trees, have the same rights always. Nothing gets a right by a move that it had
+not at the launch, whatever the stamp says at that moment.
+
 *Required* hooks have to be there, and all their programs in force, or there is no tier T1. The others came with a
 later kernel, and the last column but one says why their absence leaves nothing open. Arguments are what a program
 reads: its loader compares each with the running kernel's types, and refuses the tier when one is not where it is
@@ -160,7 +165,7 @@ fn whoever_stands_before_us_is_on_the_page() {
 #[test]
 fn the_trails_page_has_every_reason_of_a_refusal() {
     let trail = include_str!("../../../../../../docs/audit.md");
-    for number in hooks::REASON_OUTSIDE..=hooks::REASON_DEVICE {
+    for number in hooks::REASON_OUTSIDE..=hooks::REASON_LAST {
         let reason = hooks::reason(number).unwrap();
         assert!(trail.contains(&format!("| `{reason}` | `bpf-lsm` |")), "{reason}");
     }
