@@ -10,6 +10,7 @@ use std::{
 };
 
 use super::{
+    calls::Calls,
     channel::{Channel, ChannelError},
     message::{FromWarden, LaunchRequest, Launched, ToWarden, VERSION},
 };
@@ -34,7 +35,7 @@ pub struct Connection {
     pub pipes: [OwnedFd; 3],
 }
 
-fn failed(why: impl Into<String>) -> Refusal {
+pub(super) fn failed(why: impl Into<String>) -> Refusal {
     Refusal::internal(
         "cannot reach the warden",
         why,
@@ -44,6 +45,31 @@ fn failed(why: impl Into<String>) -> Refusal {
 
 /// Launches through the directory's warden.
 pub fn launch(directory: &Path, request: LaunchRequest) -> Result<Connection, Refusal> {
+    let (channel, (answer, pipes)) = ask(directory, request)?;
+    match answer {
+        FromWarden::Launched(launched) => Ok(Connection {
+            channel,
+            launched,
+            pipes: three(pipes)?,
+        }),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// Has the directory's warden hold a plan, whose calls are started one by one.
+pub fn plan(directory: &Path, request: LaunchRequest) -> Result<Calls, Refusal> {
+    let (channel, (answer, _)) = ask(directory, request)?;
+    match answer {
+        FromWarden::Planned(planned) => Ok(Calls::new(channel, planned)),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// The first answer to a request that was not refused.
+fn ask(
+    directory: &Path,
+    request: LaunchRequest,
+) -> Result<(Channel, (FromWarden, Vec<OwnedFd>)), Refusal> {
     let hooks = request.tier != Some(Tier::T2);
     let request = ToWarden::Launch(Box::new(request));
     // Checked before anything is started: a message that cannot be sent is the caller's problem.
@@ -58,24 +84,30 @@ pub fn launch(directory: &Path, request: LaunchRequest) -> Result<Connection, Re
     channel
         .send(&request, &[])
         .map_err(|error| failed(chain(&error)))?;
+    let answer = answer(&channel)?;
+    Ok((channel, answer))
+}
+
+/// What the warden says to a request for a sandbox, if it does not refuse it.
+pub(super) fn answer(channel: &Channel) -> Result<(FromWarden, Vec<OwnedFd>), Refusal> {
     match channel.receive_within::<FromWarden>(LAUNCH_LIMIT) {
-        Ok((FromWarden::Launched(launched), pipes)) => {
-            let pipes = pipes
-                .try_into()
-                .map_err(|_| failed("it sent the wrong descriptors"))?;
-            Ok(Connection {
-                channel,
-                launched,
-                pipes,
-            })
-        }
         Ok((FromWarden::Refused(refusal), _)) => Err(refusal),
-        Ok((other, _)) => Err(failed(format!("unexpected message {other:?}"))),
+        Ok(answer) => Ok(answer),
         Err(ChannelError::Closed) => Err(failed(
             "it ended during the launch; what it had begun was ended with it",
         )),
         Err(error) => Err(failed(chain(&error))),
     }
+}
+
+pub(super) fn three(pipes: Vec<OwnedFd>) -> Result<[OwnedFd; 3], Refusal> {
+    pipes
+        .try_into()
+        .map_err(|_| failed("it sent the wrong descriptors"))
+}
+
+pub(super) fn unexpected(message: &FromWarden) -> Refusal {
+    failed(format!("unexpected message {message:?}"))
 }
 
 /// A connection that was welcomed, with the warden started if need be.

@@ -10,8 +10,36 @@ use crate::{
     warden::{
         launch::{Parked, report::RootFacts},
         serve::Warden,
+        subject::Subject,
     },
 };
+
+/// As long as there is one, calls on files, programs and processes are observed.
+pub(in crate::warden) struct Observation {
+    warden: Rc<Warden>,
+}
+
+impl Observation {
+    /// Or why they are not.
+    pub(in crate::warden) fn start(warden: &Rc<Warden>, request: &LaunchRequest) -> Result<Self, String> {
+        if !request.observe {
+            return Err("it is turned off (`--observe off`, or `observe = false` in the policy)".to_owned());
+        }
+        // What was not seen to work when this warden tried it is not claimed.
+        match warden.facts.proofs.observation.why() {
+            Some(why) => Err(why.why.clone()),
+            None => warden.ring.observe_start().map(|()| Self {
+                warden: warden.clone(),
+            }),
+        }
+    }
+}
+
+impl Drop for Observation {
+    fn drop(&mut self) {
+        self.warden.ring.observe_stop();
+    }
+}
 
 /// Given up when dropped.
 pub(in crate::warden) struct Admission {
@@ -19,7 +47,8 @@ pub(in crate::warden) struct Admission {
     cgroup: u64,
     /// None where no program counts.
     slot: Option<u32>,
-    observed: bool,
+    /// Ends after the slot is closed.
+    observation: Option<Observation>,
     desk: Rc<Desk>,
     /// Why files, programs and processes are not observed.
     missing: Option<String>,
@@ -29,30 +58,17 @@ impl Admission {
     /// Before the release: nothing the server does is to be missed.
     pub(in crate::warden) fn new(
         warden: &Rc<Warden>,
-        session: &str,
+        subject: &Subject,
         request: &LaunchRequest,
         parked: &Parked,
     ) -> Result<Self, String> {
-        let missing = if request.observe {
-            // What was not seen to work when this warden tried it is not claimed.
-            match warden.facts.proofs.observation.why() {
-                Some(why) => Some(why.why.clone()),
-                None => warden.ring.observe_start().err(),
-            }
-        } else {
-            Some("it is turned off (`--observe off`, or `observe = false` in the policy)".to_owned())
+        let (observation, missing) = match Observation::start(warden, request) {
+            Ok(observation) => (Some(observation), None),
+            Err(why) => (None, Some(why)),
         };
-        let observed = missing.is_none();
+        let observed = observation.is_some();
         let cgroup = parked.cgroup.id();
-        let slot = match warden.ring.open_slot(cgroup, observed) {
-            Ok(slot) => slot,
-            Err(why) => {
-                if observed {
-                    warden.ring.observe_stop();
-                }
-                return Err(why);
-            }
-        };
+        let slot = warden.ring.open_slot(cgroup, observed)?;
         let hooked = match (&parked.enrolled, slot) {
             (Some(_), Some(slot)) => warden
                 .ring
@@ -64,21 +80,18 @@ impl Admission {
             if let Some(slot) = slot {
                 warden.ring.close_slot(cgroup, slot);
             }
-            if observed {
-                warden.ring.observe_stop();
-            }
             return Err(why);
         }
         let places = places(request, parked);
         let freeze = (request.over_budget == OverBudget::Quarantine).then(|| parked.cgroup.freezer());
-        let desk = Desk::new(session, &request.server, freeze, places, parked.pid);
+        let desk = Desk::new(subject, freeze, places, parked.pid);
         let desk = Rc::new(desk);
         warden.ring.route(cgroup, desk.clone());
         Ok(Self {
             warden: warden.clone(),
             cgroup,
             slot,
-            observed,
+            observation,
             desk,
             missing,
         })
@@ -90,7 +103,7 @@ impl Admission {
 
     /// As the launch record says it.
     pub(in crate::warden) fn observation(&self) -> &'static str {
-        match (self.observed, self.slot) {
+        match (self.observation.is_some(), self.slot) {
             (true, _) => "tracepoints+cgroup-bpf+seccomp",
             (false, Some(_)) => "cgroup-bpf+seccomp",
             // Without root: no program, but seccomp's refusals are heard all the same.
@@ -126,9 +139,6 @@ impl Drop for Admission {
         self.warden.ring.unroute(self.cgroup);
         if let Some(slot) = self.slot {
             self.warden.ring.close_slot(self.cgroup, slot);
-        }
-        if self.observed {
-            self.warden.ring.observe_stop();
         }
     }
 }

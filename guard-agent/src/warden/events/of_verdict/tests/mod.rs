@@ -15,6 +15,7 @@ use crate::{
     warden::{
         events::{mounts::Mounts, places::Places},
         kernel::{KernelPath, Origin},
+        subject::Subject,
     },
 };
 
@@ -90,7 +91,7 @@ fn told(ledger: &mut Ledger) -> Vec<Value> {
 }
 
 fn record(event: VerdictEvent) -> Value {
-    let mut ledger = Ledger::new("s", "files", false);
+    let mut ledger = Ledger::new(&Subject::test("files", None), false);
     note(event, &mut ledger, &surroundings());
     let [one] = <[Value; 1]>::try_from(told(&mut ledger)).unwrap();
     one
@@ -256,7 +257,7 @@ fn what_is_about_no_file_has_its_kind() {
 
 #[test]
 fn the_same_refusal_is_counted_and_another_is_told() {
-    let (around, mut ledger) = (surroundings(), Ledger::new("s", "files", false));
+    let (around, mut ledger) = (surroundings(), Ledger::new(&Subject::test("files", None), false));
     let again = || about(&hooks::FILE_OPEN, hooks::REASON_OUTSIDE, "etc/shadow", READ, 0);
     for number in 0..5 {
         let mut event = again();
