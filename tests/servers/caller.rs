@@ -7,6 +7,10 @@ use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     os::fd::OwnedFd,
     path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -27,6 +31,8 @@ use guard_agent::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+/// How many seconds an order may take: whoever waits for it waits for ever otherwise.
+const MOST_SECONDS: u64 = 90;
 /// How long the warden may take to say something.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -51,6 +57,7 @@ enum Order {
     Hear,
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "what `map_err` calls")]
 fn refused(refusal: Refusal) -> anyhow::Error {
     anyhow!("{refusal}")
 }
@@ -70,10 +77,32 @@ fn main() -> Result<()> {
         server: None,
     };
     for line in io::stdin().lock().lines() {
-        let answer = caller.obey(serde_json::from_str(&line?)?);
+        let line = line?;
+        let done = watch(&line);
+        let answer = caller.obey(serde_json::from_str(&line)?);
+        done.store(true, Ordering::Relaxed);
         say(&answer.unwrap_or_else(|error| json!({"error": format!("{error:#}")})))?;
     }
     Ok(())
+}
+
+/// Ends this program when the order is not done in time.
+fn watch(order: &str) -> Arc<AtomicBool> {
+    let done = Arc::new(AtomicBool::new(false));
+    let (order, seen) = (order.to_owned(), done.clone());
+    std::thread::spawn(move || {
+        for _ in 0..MOST_SECONDS {
+            if seen.load(Ordering::Relaxed) {
+                return;
+            }
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        if !seen.load(Ordering::Relaxed) {
+            eprintln!("guard-caller: nothing came of {order}");
+            std::process::exit(3);
+        }
+    });
+    done
 }
 
 fn say(value: &Value) -> Result<()> {
@@ -186,10 +215,10 @@ impl Caller {
                 let start = Instant::now();
                 self.start()?;
                 let started = micros(start);
-                self.server()?.ask(&line)?;
+                let answer = self.server()?.ask(&line)?;
                 let answered = micros(start);
                 self.ended(true)?;
-                json!({"started": started, "answered": answered, "ended": micros(start)})
+                json!({"answer": answer, "started": started, "answered": answered, "ended": micros(start)})
             }
             Order::Say { message } => {
                 self.say(&message)?;
