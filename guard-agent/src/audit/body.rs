@@ -58,7 +58,7 @@ pub struct LaunchUser {
     pub name: Option<String>,
     pub uid: u32,
     pub gid: u32,
-    /// A uid no account has, used by this sandbox alone.
+    /// A uid no account has, used by this session alone.
     pub dynamic: bool,
 }
 

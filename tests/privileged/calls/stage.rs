@@ -36,7 +36,7 @@ fn tier() -> Result<Option<&'static str>> {
 
 impl Calls {
     /// With a server of `bin/`, which may write to `work/`.
-    pub(crate) fn begin(stage: Stage, server: &[&str], limit_ms: Option<u64>) -> Result<Self> {
+    pub(crate) fn begin(mut stage: Stage, server: &[&str], limit_ms: Option<u64>) -> Result<Self> {
         fs::copy(programs::probe()?, stage.path().join("bin/guard-probe"))?;
         let [program, arguments @ ..] = server else {
             bail!("no server");
@@ -55,6 +55,10 @@ impl Calls {
                 stage.path().join("work")
             ),
         )?;
+        if in_a_guest() {
+            // Longer than a program takes to start in an emulator.
+            stage.idle = 5000;
+        }
         let mut warden = stage.warden_command();
         if tier()? == Some("T2") {
             warden.arg("--no-hooks");
