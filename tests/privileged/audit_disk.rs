@@ -52,6 +52,7 @@ fn on_tmpfs(size: &str, test: impl FnOnce(&Path) -> Result<()> + Send + 'static)
 fn exit(number: u64) -> Body {
     Body::Exit(Box::new(Exit {
         session: "s-1".into(),
+        call: None,
         server: "files".into(),
         reason: "x".repeat(700),
         code: None,

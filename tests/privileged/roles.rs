@@ -19,7 +19,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use guard_agent::{
     link::{
         channel::{Channel, ChannelError},
-        message::{FromWarden, LaunchRequest, Limits, OverBudget, ToWarden, User, VERSION, View},
+        message::{FromWarden, Isolation, LaunchRequest, Limits, OverBudget, ToWarden, User, VERSION, View},
     },
     runtime::{Runtime, RuntimeKind},
 };
@@ -369,6 +369,7 @@ fn request(bench: &Bench, user: User) -> LaunchRequest {
         observe: true,
         over_budget: OverBudget::Count,
         tier: None,
+        isolation: Isolation::Session,
     }
 }
 

@@ -77,6 +77,8 @@ fn answer(act: &Act) -> serde_json::Value {
             return json!({"outcome": "ok"});
         }
         "flood" => return flood(act),
+        "processes" => return json!({"outcome": processes().to_string()}),
+        "daemon" => return json!({"outcome": daemon(act)}),
         _ => {}
     }
     let outcome = match act.who {
@@ -134,6 +136,41 @@ fn grandchild(act: &Act) -> String {
             io::read_to_string(std::fs::File::from(from)).unwrap_or_default()
         }
         Err(errno) => format!("{errno:?}"),
+    }
+}
+
+/// Those that this one sees.
+fn processes() -> usize {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let is_process = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+    entries
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_process))
+        .count()
+}
+
+/// Leaves a process behind, in a session of its own, that makes a file grow for ever.
+fn daemon(act: &Act) -> &'static str {
+    let file = std::fs::File::options().create(true).append(true).open(&act.path);
+    let Ok(mut file) = file else { return "no file" };
+    // SAFETY: this process has one thread while it acts.
+    match unsafe { fork() } {
+        Ok(ForkResult::Child) => {
+            nix::unistd::setsid().ok();
+            // SAFETY: as above; the second child is nobody's.
+            if let Ok(ForkResult::Parent { .. }) = unsafe { fork() } {
+                // SAFETY: ends a process that shares the parent's buffers.
+                unsafe { libc::_exit(0) }
+            }
+            loop {
+                file.write_all(b"x").ok();
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        Ok(ForkResult::Parent { child }) => {
+            waitpid(child, None).ok();
+            "ok"
+        }
+        Err(_) => "no fork",
     }
 }
 

@@ -50,6 +50,14 @@ pub fn puppet() -> Result<PathBuf> {
     named("guard-puppet")
 }
 
+/// The gateway of a session with a sandbox a call.
+///
+/// # Errors
+/// When it is not beside the test program.
+pub fn caller() -> Result<PathBuf> {
+    named("guard-caller")
+}
+
 /// The program that makes the calls it is told to.
 ///
 /// # Errors

@@ -15,6 +15,9 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     pub session: String,
+    /// The one call this sandbox is for, by the name that `calls` of its kernel records has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
     pub server: String,
     /// The whole argument vector.
     pub command: Vec<Octets>,
@@ -55,7 +58,7 @@ pub struct LaunchUser {
     pub name: Option<String>,
     pub uid: u32,
     pub gid: u32,
-    /// A uid no account has, used by this sandbox alone.
+    /// A uid no account has, used by this session alone.
     pub dynamic: bool,
 }
 
@@ -272,6 +275,11 @@ pub struct Kernel {
     pub repeat: Option<Number>,
 }
 
+/// How records name a call.
+pub fn call_name(call: u64) -> String {
+    call.to_string()
+}
+
 /// The name of an error number, as `errno` has it.
 pub fn errno_name(errno: i32) -> String {
     match nix::errno::Errno::from_raw(errno.abs()) {
@@ -284,6 +292,8 @@ pub fn errno_name(errno: i32) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
     pub session: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
     pub server: String,
     /// `exited`, `signaled`, `out-of-memory`, `killed`, `init-died`, …
     pub reason: String,
@@ -317,6 +327,8 @@ pub struct ResourceUse {
 pub struct Gap {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
     /// Its `kind` would meet the envelope's, so it stands in a field.
     pub gap: Lost,
 }
@@ -388,6 +400,7 @@ impl Gap {
     pub fn unknown(session: Option<String>, kind: GapKind) -> Self {
         Self {
             session,
+            call: None,
             gap: Lost {
                 cpu: None,
                 kind,
@@ -401,16 +414,15 @@ impl Gap {
 
     /// A gap with a count.
     pub fn counted(session: Option<String>, kind: GapKind, lost: u64) -> Self {
-        Self {
-            session,
-            gap: Lost {
-                cpu: None,
-                kind,
-                lost: Some(lost.into()),
-                bytes: None,
-                saved: Vec::new(),
-                done: None,
-            },
-        }
+        let mut gap = Self::unknown(session, kind);
+        gap.gap.lost = Some(lost.into());
+        gap
+    }
+
+    /// In the sandbox of one call.
+    #[must_use]
+    pub fn of_call(mut self, call: Option<u64>) -> Self {
+        self.call = call.map(call_name);
+        self
     }
 }

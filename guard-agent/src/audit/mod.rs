@@ -28,7 +28,8 @@ mod tests;
 
 pub use body::{
     Attribution, Decision, Enforcement, Exit, Field, Gap, GapKind, Kernel, Launch, LaunchLimits, LaunchRoot,
-    LaunchUser, Layer, Lost, Missing, NotEnforced, PathSource, ResourceUse, ResourcesReport, errno_name,
+    LaunchUser, Layer, Lost, Missing, NotEnforced, PathSource, ResourceUse, ResourcesReport, call_name,
+    errno_name,
 };
 pub use chain::{Digest, MAX_RECORD, VERSION};
 pub use checkpoint::Checkpoint;

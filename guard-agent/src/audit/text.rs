@@ -79,13 +79,19 @@ fn words(words: &[Octets]) -> String {
     words.iter().map(octets).collect::<Vec<_>>().join(" ")
 }
 
+/// Behind the session, where a sandbox is for one call of it.
+fn call(call: Option<&str>) -> String {
+    call.map_or_else(String::new, |call| format!(" call={}", escape(call)))
+}
+
 fn launch_text(line: &mut String, launch: &Launch) {
     add(
         line,
         format_args!(
-            "{} {} {} uid={} roots=[",
+            "{} {}{} {} uid={} roots=[",
             escape(&launch.server),
             escape(&launch.session),
+            call(launch.call.as_deref()),
             escape(&launch.tier),
             launch.user.uid
         ),
@@ -132,6 +138,9 @@ fn kernel_text(line: &mut String, kernel: &Kernel) {
         add(line, format_args!(" rights={}", escape(rights)));
     }
     add(line, format_args!(" layer={} pid={}", kernel.layer, kernel.pid));
+    if !kernel.calls.is_empty() {
+        add(line, format_args!(" calls={}", escape(&kernel.calls.join(","))));
+    }
     if let Some(exe) = &kernel.exe {
         add(line, format_args!(" exe={}", octets(exe)));
     }
@@ -150,9 +159,10 @@ fn exit_text(line: &mut String, exit: &Exit) {
     add(
         line,
         format_args!(
-            "{} {} {}",
+            "{} {}{} {}",
             escape(&exit.server),
             escape(&exit.session),
+            call(exit.call.as_deref()),
             escape(&exit.reason)
         ),
     );
@@ -174,7 +184,10 @@ fn exit_text(line: &mut String, exit: &Exit) {
 
 fn gap_text(line: &mut String, gap: &Gap) {
     if let Some(session) = &gap.session {
-        add(line, format_args!("{} ", escape(session)));
+        add(
+            line,
+            format_args!("{}{} ", escape(session), call(gap.call.as_deref())),
+        );
     }
     add(line, format_args!("{}", gap.gap.kind.name()));
     match gap.gap.lost {

@@ -131,6 +131,7 @@ impl Trail {
         self.append(
             &Body::Gap(Gap {
                 session: None,
+                call: None,
                 gap: lost,
             }),
             Origin::Warden,

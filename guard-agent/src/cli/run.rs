@@ -15,7 +15,7 @@ use crate::{
     init::message::Ids,
     link::{
         connect,
-        message::{Launched, User},
+        message::{Isolation, Launched, User},
     },
     octets::Octets,
     refusal::Refusal,
@@ -35,6 +35,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
     log_to_stderr();
     let host = Host::current()?;
     let plan = config::resolved::resolve(args, &host)?;
+    one_sandbox(&plan)?;
     tracing::debug!(server = plan.server, user = ?plan.user, view = ?plan.view, roots = plan.roots.len(), "the command line is understood");
     if host.is_root() {
         enough_rights(&plan.server)?;
@@ -69,6 +70,19 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
         connection.stamp,
         &rules,
     )
+}
+
+/// A sandbox a call is built up to the link; what is missing is a gateway that can begin the protocol anew with each.
+fn one_sandbox(plan: &RunPlan) -> Result<(), Refusal> {
+    match plan.isolation {
+        Isolation::Session => Ok(()),
+        Isolation::Call { .. } => Err(Refusal::usage(
+            format!("cannot run `{}` with `isolation = \"call\"`", plan.server),
+            "each call would need a server that has been greeted as the client greeted the first one, and `run` passes a \
+             client's messages on without reading them",
+            "write `isolation = \"session\"` in the policy, or leave it out",
+        )),
+    }
 }
 
 /// Log lines of this process, if the environment asks for them; what everybody is told goes there anyway.

@@ -5,12 +5,13 @@ use std::{
     ffi::OsString,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use super::{environment, host::Host, raw, rights::Rights, root_arg::RootArg, roots, shown};
 use crate::{
     cli::run_args::{RunArgs, Switch},
-    link::message::{Facet, Limits, OverBudget, View},
+    link::message::{Facet, Isolation, Limits, OverBudget, View},
     refusal::Refusal,
     runtime::RuntimeKind,
     warden::launch::protect,
@@ -27,6 +28,8 @@ const MIN_MEMORY: u64 = 4 << 20;
 /// A size of 0 is "no limit" to tmpfs.
 const MIN_TMP: u64 = 64 << 10;
 const MAX_NAME: usize = 64;
+/// How long one call may take under `isolation = "call"`, until policies say it themselves. Clients give up sooner.
+const CALL_LIMIT: Duration = Duration::from_mins(10);
 
 /// One server as described, by flags or by a policy: the same from here on.
 pub(super) struct Described {
@@ -43,6 +46,7 @@ pub(super) struct Described {
     pub(super) free_names: Vec<String>,
     pub(super) observe: bool,
     pub(super) over_budget: OverBudget,
+    pub(super) isolation: Isolation,
     pub(super) policy: Option<(PathBuf, String)>,
 }
 
@@ -83,6 +87,7 @@ pub(super) fn from_flags(args: &RunArgs, host: &Host) -> Result<Described, Refus
         free_names: Vec::new(),
         observe: args.observe != Some(Switch::Off),
         over_budget: OverBudget::default(),
+        isolation: Isolation::Session,
         policy: None,
     })
 }
@@ -127,6 +132,12 @@ pub(super) fn from_policy(args: &RunArgs, path: &Path, host: &Host) -> Result<De
         free_names: free_names(server.free_names, &place)?,
         observe: server.observe.unwrap_or(true),
         over_budget: server.over_budget,
+        isolation: match server.isolation {
+            raw::Isolation::Session => Isolation::Session,
+            raw::Isolation::Call => Isolation::Call {
+                limit_ms: u64::try_from(CALL_LIMIT.as_millis()).unwrap_or(u64::MAX),
+            },
+        },
         // Kept as it was found: the links on the way to it count too.
         policy: Some((host.directory.join(path), loaded.hash)),
     })

@@ -97,24 +97,13 @@ impl TryFrom<String> for Network {
     }
 }
 
-/// `isolation`: there is one value so far.
+/// `isolation`: how long one sandbox lasts.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[serde(rename_all = "lowercase")]
 pub enum Isolation {
     #[default]
     Session,
-}
-
-impl TryFrom<String> for Isolation {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        match text.as_str() {
-            "session" => Ok(Self::Session),
-            other => Err(format!(
-                "isolation `{other}` is not built: \"session\" is the only value"
-            )),
-        }
-    }
+    Call,
 }
 
 /// A policy that was read, and the hash of the very bytes that were parsed.

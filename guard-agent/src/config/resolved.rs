@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     cli::run_args::{self, RunArgs},
-    link::message::{Facet, LaunchRequest, Limits, OverBudget, Root, User, View},
+    link::message::{Facet, Isolation, LaunchRequest, Limits, OverBudget, Root, User, View},
     octets::Octets,
     proof::Tier,
     refusal::{Refusal, chain},
@@ -68,6 +68,8 @@ pub struct RunPlan {
     pub policy_hash: String,
     pub observe: bool,
     pub over_budget: OverBudget,
+    /// Only a policy can ask for a sandbox a call.
+    pub isolation: Isolation,
     /// The tier that was insisted on.
     pub tier: Option<Tier>,
 }
@@ -94,6 +96,7 @@ impl RunPlan {
             observe: self.observe,
             over_budget: self.over_budget,
             tier: self.tier,
+            isolation: self.isolation,
         }
     }
 }
@@ -140,6 +143,7 @@ pub fn resolve(args: &RunArgs, host: &Host) -> Result<RunPlan, Refusal> {
         policy_hash: String::new(),
         observe: described.observe,
         over_budget: described.over_budget,
+        isolation: described.isolation,
         tier: args.tier.map(Tier::from),
     };
     plan.policy_hash = match described.policy {

@@ -10,6 +10,7 @@ use std::{
 };
 
 use super::{
+    calls::Calls,
     channel::{Channel, ChannelError},
     message::{FromWarden, LaunchRequest, Launched, ToWarden, VERSION},
 };
@@ -36,7 +37,7 @@ pub struct Connection {
     pub stamp: Option<OwnedFd>,
 }
 
-fn failed(why: impl Into<String>) -> Refusal {
+pub(super) fn failed(why: impl Into<String>) -> Refusal {
     Refusal::internal(
         "cannot reach the warden",
         why,
@@ -46,6 +47,32 @@ fn failed(why: impl Into<String>) -> Refusal {
 
 /// Launches through the directory's warden.
 pub fn launch(directory: &Path, request: LaunchRequest) -> Result<Connection, Refusal> {
+    let (channel, (answer, pipes)) = ask(directory, request)?;
+    match answer {
+        FromWarden::Launched(launched) => {
+            let (pipes, stamp) = handed(pipes)?;
+            Ok(Connection {
+                channel,
+                launched,
+                pipes,
+                stamp,
+            })
+        }
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// Has the directory's warden hold a plan, whose calls are started one by one.
+pub fn plan(directory: &Path, request: LaunchRequest) -> Result<Calls, Refusal> {
+    let (channel, (answer, _)) = ask(directory, request)?;
+    match answer {
+        FromWarden::Planned(planned) => Ok(Calls::new(channel, planned)),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// The first answer to a request that was not refused.
+fn ask(directory: &Path, request: LaunchRequest) -> Result<(Channel, (FromWarden, Vec<OwnedFd>)), Refusal> {
     let hooks = request.tier != Some(Tier::T2);
     let request = ToWarden::Launch(Box::new(request));
     // Checked before anything is started: a message that cannot be sent is the caller's problem.
@@ -60,26 +87,33 @@ pub fn launch(directory: &Path, request: LaunchRequest) -> Result<Connection, Re
     channel
         .send(&request, &[])
         .map_err(|error| failed(chain(&error)))?;
+    let answer = answer(&channel)?;
+    Ok((channel, answer))
+}
+
+/// What the warden says to a request for a sandbox, if it does not refuse it.
+pub(super) fn answer(channel: &Channel) -> Result<(FromWarden, Vec<OwnedFd>), Refusal> {
     match channel.receive_within::<FromWarden>(LAUNCH_LIMIT) {
-        Ok((FromWarden::Launched(launched), mut pipes)) => {
-            let stamp = if pipes.len() > 3 { pipes.pop() } else { None };
-            let pipes = pipes
-                .try_into()
-                .map_err(|_| failed("it sent the wrong descriptors"))?;
-            Ok(Connection {
-                channel,
-                launched,
-                pipes,
-                stamp,
-            })
-        }
         Ok((FromWarden::Refused(refusal), _)) => Err(refusal),
-        Ok((other, _)) => Err(failed(format!("unexpected message {other:?}"))),
+        Ok(answer) => Ok(answer),
         Err(ChannelError::Closed) => Err(failed(
             "it ended during the launch; what it had begun was ended with it",
         )),
         Err(error) => Err(failed(chain(&error))),
     }
+}
+
+/// The pipes of a child, and its sandbox's call stamp where there is one.
+pub(super) fn handed(mut pipes: Vec<OwnedFd>) -> Result<([OwnedFd; 3], Option<OwnedFd>), Refusal> {
+    let stamp = if pipes.len() > 3 { pipes.pop() } else { None };
+    let pipes = pipes
+        .try_into()
+        .map_err(|_| failed("it sent the wrong descriptors"))?;
+    Ok((pipes, stamp))
+}
+
+pub(super) fn unexpected(message: &FromWarden) -> Refusal {
+    failed(format!("unexpected message {message:?}"))
 }
 
 /// A connection that was welcomed, with the warden started if need be.

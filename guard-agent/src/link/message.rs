@@ -34,6 +34,20 @@ pub enum OverBudget {
     Quarantine,
 }
 
+/// How long one sandbox of a session lasts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Isolation {
+    /// As long as the session.
+    #[default]
+    Session,
+    /// For one call: the session is a plan, of which the gateway asks for one sandbox after the other.
+    Call {
+        /// The longest a call may take.
+        limit_ms: u64,
+    },
+}
+
 /// A group of rights that layers enforce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -125,6 +139,7 @@ pub struct LaunchRequest {
     pub over_budget: OverBudget,
     /// The tier that was insisted on: that one, or no launch.
     pub tier: Option<Tier>,
+    pub isolation: Isolation,
 }
 
 /// Gateway (or `run`) → warden. One message a datagram.
@@ -135,11 +150,17 @@ pub enum ToWarden {
         link: u32,
         build: String,
     },
-    /// Once a connection: a compromised gateway cannot ask for a second sandbox.
+    /// Once a connection: a compromised gateway cannot ask for another plan. With `Isolation::Session` it is the launch
+    /// of the one sandbox.
     Launch(Box<LaunchRequest>),
-    /// SIGTERM to the child.
+    /// With `Isolation::Call`: a sandbox of the plan for this call. Its number is higher than all before it in this session;
+    /// it is all the gateway can say.
+    Call {
+        call: u64,
+    },
+    /// SIGTERM to the child. With `Isolation::Call` it is meant for the call that runs; when none does it comes too late.
     Terminate,
-    /// End the sandbox now.
+    /// End the sandbox now. The same.
     Kill,
     /// The answer to `Ending`: the end of what the server wrote to stderr. Recorded as what it is, a claim.
     LastWords {
@@ -161,6 +182,23 @@ pub enum FromWarden {
     /// The child runs. With it come descriptors: its stdin (write), stdout and stderr (read), and where eBPF programs
     /// are in force its call stamp, to be mapped.
     Launched(Launched),
+    /// With `Isolation::Call`: what a launch needs is held, and calls may come.
+    Planned(Planned),
+    /// As `Launched`, for one call.
+    Called {
+        call: u64,
+        launched: Launched,
+    },
+    /// There is no sandbox for this call; the session goes on.
+    CallRefused {
+        call: u64,
+        refusal: Refusal,
+    },
+    /// Nothing of this call's sandbox is left, and its end is on record.
+    CallEnded {
+        call: u64,
+        exited: Exited,
+    },
     /// The sandbox is dead; its end is about to be recorded.
     Ending,
     /// The sandbox is frozen: nothing in it runs any more until it is killed.
@@ -169,6 +207,14 @@ pub enum FromWarden {
         why: String,
     },
     Exited(Exited),
+}
+
+/// A session whose sandboxes are launched call by call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Planned {
+    pub session: String,
+    /// As in [`Launched`].
+    pub gateway_uid: Option<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -181,7 +227,8 @@ pub struct Launched {
     pub not_observed: Option<String>,
     /// What else the operator should know, a line each.
     pub notes: Vec<String>,
-    /// The uid (and gid) the gateway must take before it reads a byte of the client; without root it has none.
+    /// The uid (and gid) the gateway must take before it reads a byte of the client; without root it has none. A gateway
+    /// that has taken one keeps it.
     pub gateway_uid: Option<u32>,
 }
 

@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, time::Duration};
 use tokio::time::{sleep, timeout};
 
 use super::{
+    calls::Calls,
     cgroup::Counters,
+    subject::Subject,
     trails::{write, write_all},
 };
 use crate::{
@@ -21,6 +23,8 @@ use crate::{
 
 /// How long the gateway may take to say what the server wrote last.
 const LAST_WORDS: Duration = Duration::from_millis(400);
+/// How long a gateway may take to take an answer: it has a large buffer for them.
+pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// Before the second try to write an exit.
 const RETRY: Duration = Duration::from_millis(150);
 
@@ -32,15 +36,21 @@ pub(super) enum Told {
 }
 
 /// Writes the last records of a session. `lost` were not written before; what cannot be written is counted.
-pub(super) async fn record_end(trail: &AuditHandle, records: Vec<Body>, session: &str, lost: u64) -> Told {
-    record_lost(trail, session, lost).await;
+pub(super) async fn record_end(
+    trail: &AuditHandle,
+    records: Vec<Body>,
+    subject: &Subject,
+    lost: u64,
+) -> Told {
+    let sandbox = subject.name();
+    record_lost(trail, subject, lost).await;
     let mut lost = 0;
     let (exit, others): (Vec<_>, Vec<_>) = records
         .into_iter()
         .partition(|record| matches!(record, Body::Exit(_)));
     if let Err((error, count)) = write_all(trail, others).await {
         lost += count;
-        tracing::error!(session, error = %chain(&error), "cannot write a record");
+        tracing::error!(sandbox, error = %chain(&error), "cannot write a record");
     }
     let mut told = Told::ExitOwed;
     for record in exit {
@@ -53,26 +63,26 @@ pub(super) async fn record_end(trail: &AuditHandle, records: Vec<Body>, session:
         }
         match written {
             Ok(()) => told = Told::Everything,
-            Err(error) => tracing::error!(session, error, "cannot write a record"),
+            Err(error) => tracing::error!(sandbox, error, "cannot write a record"),
         }
     }
-    record_lost(trail, session, lost).await;
+    record_lost(trail, subject, lost).await;
     told
 }
 
-pub(super) async fn record_lost(trail: &AuditHandle, session: &str, lost: u64) {
-    let gap = Gap::counted(Some(session.to_owned()), GapKind::WriteFailed, lost);
+pub(super) async fn record_lost(trail: &AuditHandle, subject: &Subject, lost: u64) {
+    let gap = Gap::counted(Some(subject.session.clone()), GapKind::WriteFailed, lost).of_call(subject.call);
     if lost > 0
         && let Err(error) = write(trail, Body::Gap(gap)).await
     {
-        tracing::error!(session, error = %chain(&error), "cannot write a record");
+        tracing::error!(sandbox = subject.name(), error = %chain(&error), "cannot write a record");
     }
 }
 
-pub(super) async fn record_gateway_death(trail: &AuditHandle, session: &str) {
-    let gap = Gap::unknown(Some(session.to_owned()), GapKind::GatewayDied);
+pub(super) async fn record_gateway_death(trail: &AuditHandle, subject: &Subject) {
+    let gap = Gap::unknown(Some(subject.session.clone()), GapKind::GatewayDied).of_call(subject.call);
     if let Err(error) = write(trail, Body::Gap(gap)).await {
-        tracing::error!(session, error = %chain(&error), "cannot write a record");
+        tracing::error!(sandbox = subject.name(), error = %chain(&error), "cannot write a record");
     }
 }
 
@@ -88,6 +98,10 @@ pub(super) struct End {
     pub(super) code: Option<i32>,
     pub(super) signal: Option<i32>,
     pub(super) cause: Option<String>,
+    /// The gateway asked for it.
+    pub(super) asked: bool,
+    /// The session has no other sandbox after this one.
+    pub(super) last: bool,
 }
 
 impl End {
@@ -113,16 +127,15 @@ impl End {
         }
     }
 
-    pub(super) fn record(
-        &self,
-        session: &str,
-        server: &str,
-        lived: Duration,
-        resources: Option<ResourceUse>,
-    ) -> Body {
+    pub(super) fn of_the_session(self) -> Self {
+        Self { last: true, ..self }
+    }
+
+    pub(super) fn record(&self, subject: &Subject, lived: Duration, resources: Option<ResourceUse>) -> Body {
         Body::Exit(Box::new(Exit {
-            session: session.to_owned(),
-            server: server.to_owned(),
+            session: subject.session.clone(),
+            call: subject.call(),
+            server: subject.server.clone(),
             reason: self.reason.to_owned(),
             code: self.code,
             signal: self.signal,
@@ -137,14 +150,15 @@ impl End {
 
 /// Asks the gateway for the end of the server's stderr, which it alone has read. The sandbox is dead. A gateway that
 /// does not answer soon, or is gone, costs the record this field.
-pub(super) async fn last_words(link: &mut AsyncLink) -> Option<Octets> {
+pub(super) async fn last_words(link: &mut AsyncLink, mut calls: Option<&mut Calls>) -> Option<Octets> {
     let asked = async {
         link.send(&FromWarden::Ending, &[]).await.ok()?;
         loop {
-            match link.receive::<ToWarden>().await.ok()?.0 {
-                ToWarden::LastWords { stderr } => return Some(stderr),
+            match (link.receive::<ToWarden>().await.ok()?.0, &mut calls) {
+                (ToWarden::LastWords { stderr }, _) => return Some(stderr),
                 // Sent before it knew: the server has ended.
-                ToWarden::Terminate | ToWarden::Kill => {}
+                (ToWarden::Terminate | ToWarden::Kill, _) => {}
+                (ToWarden::Call { call }, Some(calls)) => calls.busy(link, call).await,
                 _ => return None,
             }
         }

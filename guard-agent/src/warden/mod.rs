@@ -1,5 +1,6 @@
 //! The only process with privilege and input: it launches, kills, records, and never parses MCP.
 
+mod calls;
 pub mod cgroup;
 mod ending;
 mod events;
@@ -11,11 +12,13 @@ pub mod reaper;
 mod refused;
 pub mod registry;
 mod running;
+mod sandbox;
 mod scratch;
 mod serve;
 mod session;
 pub(crate) mod start;
 pub mod state;
+mod subject;
 pub mod sweep;
 mod trails;
 mod unprivileged;

@@ -15,6 +15,9 @@ use crate::octets::Octets;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     pub session: String,
+    /// The call it is for, in a session with a sandbox a call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<u64>,
     pub server: String,
     pub cgroup: Octets,
     pub audit: Octets,
@@ -31,8 +34,9 @@ fn directory(state: &Path) -> PathBuf {
     state.join("sessions")
 }
 
-fn file(state: &Path, session: &str) -> PathBuf {
-    directory(state).join(format!("{session}.json"))
+fn file(state: &Path, entry: &Entry) -> PathBuf {
+    let name = super::subject::name(&entry.session, entry.call);
+    directory(state).join(format!("{name}.json"))
 }
 
 pub fn prepare(state: &Path) -> io::Result<()> {
@@ -44,7 +48,7 @@ pub fn prepare(state: &Path) -> io::Result<()> {
 
 /// Writes (or replaces) an entry; whole or not at all.
 pub fn write(state: &Path, entry: &Entry) -> io::Result<()> {
-    let whole = file(state, &entry.session);
+    let whole = file(state, entry);
     let part = whole.with_extension("part");
     let mut out = File::options()
         .write(true)
@@ -56,8 +60,8 @@ pub fn write(state: &Path, entry: &Entry) -> io::Result<()> {
     fs::rename(&part, &whole)
 }
 
-pub fn remove(state: &Path, session: &str) -> io::Result<()> {
-    match fs::remove_file(file(state, session)) {
+pub fn remove(state: &Path, entry: &Entry) -> io::Result<()> {
+    match fs::remove_file(file(state, entry)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }

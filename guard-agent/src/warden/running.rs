@@ -8,17 +8,19 @@ use std::{
 
 use tokio::{
     io::{Interest, unix::AsyncFd},
-    time::{MissedTickBehavior, interval, sleep, timeout},
+    time::{MissedTickBehavior, interval, sleep, sleep_until, timeout},
 };
 
 use super::{
-    ending::{End, Told, out_of_memory, record_end, record_gateway_death, resource_use},
+    calls::Calls,
+    ending::{ANSWER_LIMIT, End, Told, out_of_memory, record_end, record_gateway_death, resource_use},
     events::Admission,
     hold::Sandbox,
     launch::{Parked, enrol::Enrolled, report, step_failed},
     refused::Refused,
     serve::Warden,
     session::dynamic_uid,
+    subject::Subject,
     trails::write_all,
 };
 use crate::{
@@ -56,8 +58,7 @@ const FREEZE_LIMIT: Duration = Duration::from_secs(5);
 
 /// A sandbox whose child was, or is about to be, released.
 pub(super) struct Running {
-    pub(super) session: String,
-    pub(super) server: String,
+    subject: Subject,
     pub(super) started: Instant,
     pub(super) cgroup: Sandbox,
     tier: Tier,
@@ -82,12 +83,19 @@ pub(super) struct Running {
     notes: Vec<String>,
 }
 
+/// What ends a sandbox beside its own end and the gateway's word.
+pub(super) struct Sight<'a> {
+    pub(super) limit: Option<Duration>,
+    /// In a session with a sandbox a call.
+    pub(super) calls: Option<&'a mut Calls>,
+}
+
 impl Running {
     pub(super) fn new(
         warden: &Warden,
         parked: Parked,
         admission: Admission,
-        session: &str,
+        subject: &Subject,
         request: &LaunchRequest,
         ids: &Ids,
     ) -> Result<Self, (io::Error, Box<Parked>)> {
@@ -116,8 +124,7 @@ impl Running {
             notes.push(format!("not at tier T1: {doubt}"));
         }
         Ok(Self {
-            session: session.to_owned(),
-            server: request.server.clone(),
+            subject: subject.clone(),
             started: Instant::now(),
             admission,
             quarantined: None,
@@ -151,7 +158,7 @@ impl Running {
             .map_err(|error| failed(&error))?;
         match answer.0 {
             FromInit::Started => Ok(()),
-            FromInit::NotExecuted(culprit) => Err(not_executed(&self.server, &culprit)),
+            FromInit::NotExecuted(culprit) => Err(not_executed(&self.subject.server, &culprit)),
             FromInit::Failed { step, error } => Err(step_failed(&step, error)),
             other => Err(step_failed(
                 "launch.release",
@@ -167,9 +174,10 @@ impl Running {
         link: &AsyncLink,
         facets: &report::Facets,
     ) -> Result<(), Refusal> {
-        let privileged = warden.context.ground == Ground::Machine;
+        // A gateway that asks for a sandbox a call has its uid since its session began.
+        let privileged = warden.context.ground == Ground::Machine && self.subject.call.is_none();
         let launched = Launched {
-            session: self.session.clone(),
+            session: self.subject.session.clone(),
             tier: self.tier.to_string(),
             not_enforced: report::not_enforced(warden.context.ground, facets),
             not_observed: self.admission.missing().map(str::to_owned),
@@ -183,16 +191,30 @@ impl Running {
         // The gateway maps it; nobody else has it after that.
         let stamp = self.admission.take_stamp();
         let descriptors: Vec<_> = pipes.iter().chain(&stamp).map(|fd| fd.as_fd()).collect();
-        let sent = link.send(&FromWarden::Launched(launched), &descriptors).await;
-        sent.map_err(|error| step_failed("launch.hand-over", chain(&error)))
+        let message = match self.subject.call {
+            None => FromWarden::Launched(launched),
+            Some(call) => FromWarden::Called { call, launched },
+        };
+        let sent = timeout(ANSWER_LIMIT, link.send(&message, &descriptors)).await;
+        sent.unwrap_or(Err(ChannelError::Timeout))
+            .map_err(|error| step_failed("launch.hand-over", chain(&error)))
     }
 
-    /// Until the child, its init, the gateway or the warden ends it.
-    pub(super) async fn watch(&mut self, warden: &Warden, link: &mut AsyncLink, trail: &AuditHandle) -> End {
+    /// Until the child, its init, the gateway, its time or the warden ends it.
+    pub(super) async fn watch(
+        &mut self,
+        warden: &Warden,
+        link: &mut AsyncLink,
+        mut sight: Sight<'_>,
+        trail: &AuditHandle,
+    ) -> End {
         let mut stop = warden.stop.clone();
         let mut flush = interval(FLUSH);
         flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let killed = End::killed;
+        let until = sight
+            .limit
+            .and_then(|limit| tokio::time::Instant::now().checked_add(limit));
         let mut flooded = false;
         loop {
             if std::mem::take(&mut flooded) {
@@ -203,35 +225,34 @@ impl Running {
             tokio::select! {
                 biased;
                 stopped = stop.wait_for(Option::is_some) => {
-                    return killed(stopped.ok().and_then(|cause| *cause).unwrap_or("warden: it ends"));
+                    let cause = stopped.ok().and_then(|cause| *cause);
+                    return killed(cause.unwrap_or("warden: it ends")).of_the_session();
                 }
                 message = self.init.receive::<FromInit>() => match message {
                     Ok((FromInit::Exited { code, signal }, _)) => {
                         let reason = if signal.is_some() { "signaled" } else { "exited" };
-                        return End { reason, code, signal, cause: None };
+                        return End { reason, code, signal, ..End::default() };
                     }
                     Ok((FromInit::Failed { step, error }, _)) => {
-                        return End { reason: "init-failed", code: None, signal: None, cause: Some(format!("`{step}`: {error}")) };
+                        return End { reason: "init-failed", cause: Some(format!("`{step}`: {error}")), ..End::default() };
                     }
-                    Ok(_) | Err(_) => return End { reason: "init-died", code: None, signal: None, cause: None },
+                    Ok(_) | Err(_) => return End { reason: "init-died", ..End::default() },
                 },
                 _ = self.pidfd.readable() => {
-                    return End { reason: "init-died", code: None, signal: None, cause: None };
+                    return End { reason: "init-died", ..End::default() };
+                }
+                () = sleep_until(until.unwrap_or_else(tokio::time::Instant::now)), if until.is_some() => {
+                    return killed("warden: the call took longer than its limit");
                 }
                 message = link.receive::<ToWarden>() => match message {
-                    // What is frozen hears no signal.
-                    Ok((ToWarden::Terminate, _)) if self.quarantined.is_some() => {
-                        return killed("gateway: its client left a server in quarantine");
+                    Ok((message, _)) => {
+                        if let Some(end) = self.heard(message, link, &mut sight).await {
+                            return end;
+                        }
                     }
-                    Ok((ToWarden::Terminate, _)) => {
-                        // A dead init is seen by the branch above.
-                        let _ = self.init.send(&ToInit::Terminate, &[]).await;
-                    }
-                    Ok((ToWarden::Kill, _)) => return killed("gateway: it asked to"),
-                    Ok(_) => return killed("gateway: it broke the protocol"),
                     Err(_) => {
-                        record_gateway_death(trail, &self.session).await;
-                        return killed("gateway: it ended before its server");
+                        record_gateway_death(trail, &self.subject).await;
+                        return killed("gateway: it ended before its server").of_the_session();
                     }
                 },
                 _ = flush.tick() => {
@@ -243,7 +264,7 @@ impl Running {
                 answered = notifications(&self.notifications, warden, &self.admission) => match answered {
                     Ok(count) => flooded = count >= TURN,
                     Err(error) => {
-                        tracing::error!(session = self.session, %error, "seccomp notifications cannot be read");
+                        tracing::error!(sandbox = self.subject.name(), %error, "seccomp notifications cannot be read");
                         return killed("warden: seccomp notifications cannot be read");
                     }
                 },
@@ -258,13 +279,37 @@ impl Running {
         }
     }
 
+    /// What the gateway said. `Some`: it ends the sandbox.
+    async fn heard(&mut self, message: ToWarden, link: &AsyncLink, sight: &mut Sight<'_>) -> Option<End> {
+        match (message, &mut sight.calls) {
+            // What is frozen hears no signal.
+            (ToWarden::Terminate, _) if self.quarantined.is_some() => {
+                Some(End::killed("gateway: its client left a server in quarantine"))
+            }
+            (ToWarden::Terminate, _) => {
+                // A dead init is seen by the loop.
+                let _ = self.init.send(&ToInit::Terminate, &[]).await;
+                None
+            }
+            (ToWarden::Kill, _) => Some(End {
+                asked: true,
+                ..End::killed("gateway: it asked to")
+            }),
+            (ToWarden::Call { call }, Some(calls)) => {
+                calls.busy(link, call).await;
+                calls.over().map(|cause| End::killed(cause).of_the_session())
+            }
+            _ => Some(End::killed("gateway: it broke the protocol").of_the_session()),
+        }
+    }
+
     async fn write(&mut self, trail: &AuditHandle, records: Vec<Body>) -> Result<(), End> {
         records.iter().for_each(|record| self.refused.note(record));
         write_all(trail, records).await.map_err(|(error, count)| {
             // What cannot be recorded is not allowed to go on.
-            tracing::error!(session = self.session, error = %chain(&error), "cannot write a record");
+            tracing::error!(sandbox = self.subject.name(), error = %chain(&error), "cannot write a record");
             self.unwritten += count;
-            End::killed("warden: the audit cannot be written")
+            End::killed("warden: the audit cannot be written").of_the_session()
         })
     }
 
@@ -282,13 +327,13 @@ impl Running {
             return Ok(());
         };
         if let Err(error) = frozen {
-            tracing::error!(session = self.session, %error, "cannot freeze the sandbox");
+            tracing::error!(sandbox = self.subject.name(), %error, "cannot freeze the sandbox");
             return Err(End::killed(
                 "warden: it went over its budget and cannot be frozen",
             ));
         }
         self.quarantined = Some(Instant::now());
-        tracing::warn!(session = self.session, "quarantined");
+        tracing::warn!(sandbox = self.subject.name(), "quarantined");
         if let Some(mut gap) = self.admission.desk().over() {
             gap.gap.done = Some("quarantined".to_owned());
             self.write(trail, vec![Body::Gap(gap)]).await?;
@@ -297,7 +342,7 @@ impl Running {
         let message = FromWarden::Quarantined { why: why.to_owned() };
         if let Err(error) = link.send(&message, &[]).await {
             // A gateway that is gone is seen by the loop.
-            tracing::warn!(session = self.session, error = %chain(&error), "cannot tell of the quarantine");
+            tracing::warn!(sandbox = self.subject.name(), error = %chain(&error), "cannot tell of the quarantine");
         }
         Ok(())
     }
@@ -314,12 +359,11 @@ impl Running {
         self.enrolled = None;
         let mut records = self.admission.desk().take(usize::MAX);
         if let Err(error) = self.remove().await {
-            tracing::error!(session = self.session, %error, "cannot remove the cgroup");
+            tracing::error!(sandbox = self.subject.name(), %error, "cannot remove the cgroup");
         }
         records.iter().for_each(|record| self.refused.note(record));
         let mut exit = end.record(
-            &self.session,
-            &self.server,
+            &self.subject,
             self.started.elapsed(),
             Some(resource_use(&counters)),
         );
@@ -328,7 +372,7 @@ impl Running {
             exit.degraded = self.admission.degraded();
         }
         records.push(exit);
-        let told = record_end(trail, records, &self.session, self.unwritten).await;
+        let told = record_end(trail, records, &self.subject, self.unwritten).await;
         let refused = if end.failed() {
             self.refused.told().await
         } else {
@@ -352,12 +396,12 @@ impl Running {
             return;
         }
         if let Err(error) = self.cgroup.kill() {
-            tracing::error!(session = self.session, %error, "cgroup.kill failed; killing init alone");
+            tracing::error!(sandbox = self.subject.name(), %error, "cgroup.kill failed; killing init alone");
             let _ = sys::process::pidfd_kill(self.pidfd.get_ref(), libc::SIGKILL);
         }
         if timeout(DEATH_LIMIT, self.pidfd.readable()).await.is_err() {
             tracing::error!(
-                session = self.session,
+                sandbox = self.subject.name(),
                 "the sandbox does not die; a task may be in uninterruptible sleep"
             );
             return;

@@ -112,6 +112,8 @@ pub fn main(args: &Args) -> ExitStatus {
     };
     let _ = ready.write_all(b"\n").and_then(|()| ready.flush());
     silence_stdout();
+    // The start has read the kernel's types and loaded programs; none of that is needed again.
+    sys::process::give_memory_back();
     let result = LocalSet::new().block_on(&runtime, run(args, started));
     match result {
         Ok(()) => ExitStatus::Ok,

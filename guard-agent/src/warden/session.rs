@@ -1,26 +1,21 @@
-//! One session: launch, record, release, watch, end, record. The order of the record and the act is the point:
-//! a launch is on disk before its first instruction, an exit before the client hears of it.
+//! One session of a gateway: its number, its user, its trail; then its one sandbox, or one for each of its calls.
 
-use std::{rc::Rc, time::Duration};
+use std::{rc::Rc, sync::Arc};
 
 use super::{
-    ending::{End, Told, last_words, record_end, record_gateway_death},
-    events::Admission,
-    launch::{Job, Parked, report, step_failed},
-    registry,
-    running::Running,
+    calls,
+    launch::{report, step_failed},
+    sandbox::{self, Plan},
     serve::Warden,
-    trails::{Trails, write},
+    trails::Trails,
 };
 use crate::{
-    audit::{AuditHandle, Body, Launch, LaunchUser},
-    fault,
+    audit::AuditHandle,
     init::message::Ids,
     link::{
         asynchronous::AsyncLink,
-        message::{Exited, LaunchRequest, User},
+        message::{Exited, Isolation, LaunchRequest, User},
     },
-    octets::Octets,
     refusal::Refusal,
 };
 
@@ -99,208 +94,22 @@ async fn with_trail(
     request: LaunchRequest,
     trail: &AuditHandle,
 ) -> Result<Exited, Refusal> {
-    let state = &warden.context.state;
     let session: String = random::<6>()?
         .iter()
         .fold("s-".to_owned(), |text, byte| format!("{text}{byte:02x}"));
-    let mut entry = registry::Entry {
-        session: session.clone(),
-        server: request.server.clone(),
-        cgroup: Octets::from(warden.context.parent.path().join(&session)),
-        audit: request.audit.clone(),
-        started_us: jiff::Timestamp::now().as_microsecond(),
-        launched: false,
-        init: None,
-    };
-    let registered = |entry: &registry::Entry| {
-        fault::point("launch.register")
-            .and_then(|()| registry::write(state, entry))
-            .map_err(|error| step_failed("launch.register", error))
-    };
     let ids = ids(&request.user)?;
     super::unprivileged::same_ids(warden.context.ground, &ids)?;
     let doubt = warden.ring.skipped_now().why();
     report::tier(&request, &warden.facts, doubt.as_deref())?;
-    registered(&entry)?;
-    let unregister = || {
-        if let Err(error) = registry::remove(state, &session) {
-            tracing::error!(session, %error, "cannot remove the session file");
-        }
-    };
-    let job = Job {
-        session: session.clone(),
-        request: request.clone(),
-        ids: ids.clone(),
-    };
-    let parked = match warden.launcher.park(job).await {
-        Ok(parked) => Parked { doubt, ..parked },
-        Err(refusal) => {
-            unregister();
-            return Err(refusal);
-        }
-    };
-    entry.launched = true;
-    if parked.cgroup.cgroup().is_none() {
-        entry.init = crate::sys::family::stat(parked.pid).map(|stat| (parked.pid, stat.started));
-    }
-    if let Err(refusal) = registered(&entry) {
-        parked.abandon();
-        unregister();
-        return Err(refusal);
-    }
-    let (result, told) = live(warden, link, &request, &ids, parked, &session, trail).await;
-    match told {
-        Told::Everything => unregister(),
-        Told::ExitOwed => tracing::error!(session, "its end is not on record; the next warden writes it"),
-    }
-    result
-}
-
-/// From parked to gone.
-async fn live(
-    warden: &Rc<Warden>,
-    link: &mut AsyncLink,
-    request: &LaunchRequest,
-    ids: &Ids,
-    parked: Parked,
-    session: &str,
-    trail: &AuditHandle,
-) -> (Result<Exited, Refusal>, Told) {
-    let facets = report::facets(&parked, &warden.facts);
-    let admitted = fault::point("launch.observe")
-        .map_err(|error| error.to_string())
-        .and_then(|()| Admission::new(warden, session, request, &parked));
-    let admission = match admitted {
-        Ok(admission) => admission,
-        Err(why) => {
-            parked.abandon();
-            return (Err(step_failed("launch.observe", why)), Told::Everything);
-        }
-    };
-    let record = launch_record(warden, request, ids, &parked, session, &facets, &admission);
-    let allowed = report::require(request, &warden.facts, &facets)
-        .and_then(|()| fault::point("launch.record").map_err(|error| step_failed("launch.record", error)));
-    if let Err(refusal) = allowed {
-        parked.abandon();
-        return (Err(refusal), Told::Everything);
-    }
-    if let Err(error) = write(trail, Body::Launch(Box::new(record))).await {
-        parked.abandon();
-        // It may stand in the trail all the same, unsynced; then its end must too.
-        let end = End::not_started(&error);
-        let told = record_end(
-            trail,
-            vec![end.record(session, &request.server, Duration::ZERO, None)],
-            session,
-            1,
-        )
-        .await;
-        return (Err(error.refusal()), told);
-    }
-    let mut running = match Running::new(warden, parked, admission, session, request, ids) {
-        Ok(running) => running,
-        Err((error, parked)) => {
-            parked.abandon();
-            let end = End::not_started(&error).record(session, &request.server, Duration::ZERO, None);
-            return (
-                Err(step_failed("launch.watch", error)),
-                record_end(trail, vec![end], session, 0).await,
-            );
-        }
-    };
-    tracing::debug!(session, "the launch is on record");
-    let started = running.start().await;
-    tracing::debug!(session, started = started.is_ok(), "released");
-    let (handed, end) = match &started {
-        Err(refusal) => (
-            false,
-            End {
-                reason: "not-started",
-                cause: Some(refusal.why.clone()),
-                ..End::default()
-            },
-        ),
-        Ok(()) => match running.hand_over(warden, link, &facets).await {
-            Ok(()) => (true, running.watch(warden, link, trail).await),
-            Err(refusal) => {
-                record_gateway_death(trail, session).await;
-                (
-                    false,
-                    End::killed(&format!("gateway: it ended during the launch: {}", refusal.why)),
-                )
-            }
-        },
-    };
-    if handed {
-        // Its stderr ends with its last task.
-        running.die().await;
-        let words = last_words(link).await;
-        running.last_words = words.filter(|_| end.code != Some(0));
-    }
-    tracing::debug!(
+    let isolation = request.isolation;
+    let plan = Plan {
         session,
-        reason = end.reason,
-        code = end.code,
-        signal = end.signal,
-        cause = end.cause,
-        "the session ends"
-    );
-    let (exited, told) = running.finish(trail, end).await;
-    tracing::debug!(
-        session,
-        recorded = told == Told::Everything,
-        "nothing of the session is left"
-    );
-    let result = match started {
-        Ok(()) if handed => Ok(exited),
-        Ok(()) => Err(step_failed("launch.hand-over", "the gateway is gone")),
-        Err(refusal) => Err(refusal),
+        request: Arc::new(request),
+        ids,
+        held: None,
     };
-    (result, told)
-}
-
-fn launch_record(
-    warden: &Warden,
-    request: &LaunchRequest,
-    ids: &Ids,
-    parked: &Parked,
-    session: &str,
-    facets: &report::Facets,
-    admission: &Admission,
-) -> Launch {
-    let (name, dynamic) = match &request.user {
-        User::Account { name, .. } => (Some(name.clone()), false),
-        User::Dynamic => (None, true),
-    };
-    Launch {
-        session: session.to_owned(),
-        server: request.server.clone(),
-        command: request.runtime.argv.clone(),
-        user: LaunchUser {
-            name,
-            uid: ids.uid,
-            gid: ids.gid,
-            dynamic,
-        },
-        tier: warden.facts.tier(parked).to_string(),
-        enforcement: facets.clone(),
-        require: request.require.clone(),
-        allow_unenforced: request.allow_unenforced,
-        policy_hash: request.policy_hash.clone(),
-        roots: parked.roots.iter().map(report::RootFacts::record).collect(),
-        protected: parked.protected.clone(),
-        environment: request.environment.iter().map(|(name, _)| name.clone()).collect(),
-        view: request.view,
-        limits: (&request.limits).into(),
-        resources: report::resources(&warden.facts, dynamic),
-        observation: admission.observation().to_owned(),
-        observation_missing: admission
-            .missing()
-            .or(admission.verdicts_missing())
-            .map(str::to_owned),
-        over_budget: request.over_budget,
-        kernel_release: warden.facts.release.clone(),
-        landlock_abi: parked.confinement.landlock_abi,
-        grants: u32::try_from(parked.grants).unwrap_or(u32::MAX),
+    match isolation {
+        Isolation::Session => sandbox::run(warden, link, &plan, None, trail).await.result,
+        Isolation::Call { .. } => calls::run(warden, link, plan, trail).await,
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use super::{cgroup, registry, scratch};
 use crate::{
-    audit::{Body, Exit, Gap, GapKind, Options, Origin, Trail},
+    audit::{Body, Exit, Gap, GapKind, Options, Origin, Trail, call_name},
     fault,
     refusal::chain,
     sys::family,
@@ -60,7 +60,7 @@ pub fn sweep(state: &Path, cause: &str) -> io::Result<usize> {
     let entries = registry::entries(state)?;
     for entry in &entries {
         match record(entry, cause) {
-            Ok(()) => registry::remove(state, &entry.session)?,
+            Ok(()) => registry::remove(state, entry)?,
             // The entry stays: the next warden tries again.
             Err(error) => {
                 tracing::error!(session = entry.session, %error, "cannot record the end of a session");
@@ -107,6 +107,7 @@ fn record(entry: &registry::Entry, cause: &str) -> Result<(), String> {
     let now = jiff::Timestamp::now().as_microsecond();
     let exit = Exit {
         session: entry.session.clone(),
+        call: entry.call.map(call_name),
         server: entry.server.clone(),
         reason: "killed".into(),
         code: None,
@@ -119,7 +120,7 @@ fn record(entry: &registry::Entry, cause: &str) -> Result<(), String> {
         cause: Some(cause.to_owned()),
         degraded: None,
     };
-    let gap = Gap::unknown(Some(entry.session.clone()), GapKind::WardenDied);
+    let gap = Gap::unknown(Some(entry.session.clone()), GapKind::WardenDied).of_call(entry.call);
     for body in [Body::Gap(gap), Body::Exit(Box::new(exit))] {
         let durability = body.durability();
         trail

@@ -134,6 +134,18 @@ fn two_servers_and_no_name() -> Result<()> {
     Ok(())
 }
 
+/// Nothing is pretended: what is built of it is not enough for `run`.
+#[test]
+fn a_sandbox_a_call() -> Result<()> {
+    let case = Case::new("a-call", "[server.one]\nCOMMAND\nROOTS\nisolation = \"call\"\n")?;
+    case.refused(
+        "cannot run `one` with `isolation = \"call\"`",
+        "each call would need a server that has been greeted as the client greeted the first one, and `run` passes a \
+         client's messages on without reading them",
+        "write `isolation = \"session\"` in the policy, or leave it out",
+    )
+}
+
 #[test]
 fn beside_flags_that_say_otherwise() -> Result<()> {
     let case = Case::new("beside", "[server.one]\nCOMMAND\nROOTS\n")?;

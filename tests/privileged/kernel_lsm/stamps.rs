@@ -148,7 +148,13 @@ fn told(stage: &mut Stage, cell: &Cell) -> Vec<Refused> {
                 (cell.sandbox, cell.slot, 13)
             );
             let calls = event.origin.calls;
-            all.push((event.hook.name, event.reason, event.needs, event.found, calls));
+            all.push((
+                event.hook.name,
+                event.reason.unwrap_or_default(),
+                event.needs,
+                event.found,
+                calls,
+            ));
         }
         other => panic!("{other:?}"),
     });

@@ -147,6 +147,22 @@ impl Stage {
         self.run_with(flags, std::iter::once(program).chain(words))
     }
 
+    /// A warden, without a `run` that starts it.
+    #[must_use]
+    pub fn warden_command(&self) -> Command {
+        let mut command = self.start.command();
+        command
+            .arg("warden")
+            .arg("--state")
+            .arg(self.state())
+            .args(["--idle-ms", &self.idle.to_string()])
+            .env_remove("GUARD_AGENT_FAULT")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        command
+    }
+
     /// Starts the command and watches over it.
     ///
     /// # Errors

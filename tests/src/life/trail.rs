@@ -19,31 +19,31 @@ pub fn kind<'a>(records: &'a [Record], kind: &str) -> Vec<&'a Record> {
     records.iter().filter(|record| record.kind == kind).collect()
 }
 
-/// Every launch has an exit after it. A session that ends twice, or without a launch, has a gap that says why: a
+/// Every launch has an exit after it; where each call has a sandbox, each has its own. A session that ends twice, or without a launch, has a gap that says why: a
 /// record that could not be confirmed may stand all the same.
 ///
 /// # Errors
 /// When a session is told wrongly.
 pub fn complete(records: &[Record]) -> Result<()> {
-    let mut open: BTreeMap<&str, u64> = BTreeMap::new();
-    let gaps: Vec<&str> = kind(records, "gap")
-        .iter()
-        .map(|record| of(record, "session"))
-        .collect();
+    fn which(record: &Record) -> (&str, &str) {
+        (of(record, "session"), of(record, "call"))
+    }
+    let mut open: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    let gaps: Vec<_> = kind(records, "gap").into_iter().map(which).collect();
     for record in records {
-        let session = of(record, "session");
+        let session = which(record);
         match record.kind.as_str() {
             "launch" => {
                 ensure!(
                     open.insert(session, record.seq).is_none(),
-                    "`{session}` is launched twice"
+                    "{session:?} is launched twice"
                 );
             }
             "exit" => {
-                let launched = open.remove(session).is_some();
+                let launched = open.remove(&session).is_some();
                 ensure!(
                     launched || gaps.contains(&session),
-                    "record {}: `{session}` ends without a launch before it, or twice, and no gap says why",
+                    "record {}: {session:?} ends without a launch before it, or twice, and no gap says why",
                     record.seq
                 );
             }

@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result};
 
 use super::{
     Place,
+    calls::Calls,
     report::{Samples, Table},
     server::{Agent, INITIALIZE, Live, first_answer},
 };
@@ -25,7 +26,14 @@ struct Server {
 }
 
 /// The ways to start one, in the order of a round.
-const WAYS: [&str; 4] = ["bare", "bubblewrap", "agent, warm", "agent, cold"];
+const WAYS: [&str; 5] = [
+    "bare",
+    "bubblewrap",
+    "agent, warm",
+    "agent, cold",
+    "agent, a call",
+];
+const CALL: &str = WAYS[4];
 
 pub(super) fn measure(place: &Place, rounds: u32, table: &mut Table) -> Result<()> {
     apt::ensure_programs(&[("bwrap", "bubblewrap")])?;
@@ -36,15 +44,23 @@ pub(super) fn measure(place: &Place, rounds: u32, table: &mut Table) -> Result<(
     let mut keeper = Live::start(warm.command([&place.bench]))?;
     keeper.ask(INITIALIZE)?;
     for server in &servers {
-        let mut samples: [Samples; 4] = Default::default();
+        let mut calls = Calls::begin(place, &warm, (server.name, &server.words, &server.roots))?;
+        let mut samples: [Samples; 5] = Default::default();
+        let mut ended = Samples::default();
         for round in 0..=rounds {
             // Each is as often behind each other.
             for at in (0..WAYS.len()).map(|at| (at + round as usize) % WAYS.len()) {
-                let took = once(place, server, WAYS[at], &warm)
-                    .with_context(|| format!("{} server, {}", server.name, WAYS[at]))?;
+                let what = || format!("{} server, {}", server.name, WAYS[at]);
+                let (took, end) = if WAYS[at] == CALL {
+                    let (took, end) = calls.once().with_context(what)?;
+                    (took, Some(end))
+                } else {
+                    (once(place, server, WAYS[at], &warm).with_context(what)?, None)
+                };
                 // The first of each fills the caches.
                 if round > 0 {
                     samples[at].add(took);
+                    end.into_iter().for_each(|end| ended.add(end));
                 }
             }
         }
@@ -54,6 +70,19 @@ pub(super) fn measure(place: &Place, rounds: u32, table: &mut Table) -> Result<(
                 row.against("bare", own, &samples[0]);
             }
         }
+        let added = samples[4].less(&samples[0]);
+        table.add(
+            format!("{} server, what a call's sandbox adds", server.name),
+            "ms",
+            &added,
+        );
+        table
+            .add(
+                format!("{} server, a call to the end of its sandbox", server.name),
+                "ms",
+                &ended,
+            )
+            .against("a call", &ended, &samples[4]);
         println!("[bench] {} server: done", server.name);
     }
     drop(keeper);

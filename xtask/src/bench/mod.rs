@@ -2,6 +2,7 @@
 //!
 //! A figure never passes or fails: machines differ. Ratios of neighbours in one run are what to look at.
 
+mod calls;
 mod counted;
 mod flood;
 mod host;
@@ -33,7 +34,8 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum What {
-    /// From the start of a command to its answer to `initialize`: bare, bubblewrap, the agent; memory of sessions
+    /// From the start of a command to its answer to `initialize`: bare, bubblewrap, the agent, a call's own sandbox;
+    /// memory of sessions
     Launch(Options),
     /// Opening files inside and outside of a sandbox, and a flood of refused attempts
     Open(Open),
@@ -102,6 +104,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 struct Place {
     agent: PathBuf,
     bench: PathBuf,
+    /// Plays the gateway of a session with a sandbox a call.
+    caller: PathBuf,
     dir: tempfile::TempDir,
     /// Whether this build can turn observation on and off.
     observes: bool,
@@ -122,7 +126,7 @@ impl Place {
             fs::copy(built.join(name), &to).with_context(|| format!("copy `{name}`"))?;
             Ok(to)
         };
-        let (agent, bench) = (copy("guard-agent")?, copy("guard-bench")?);
+        let (agent, bench, caller) = (copy("guard-agent")?, copy("guard-bench")?, copy("guard-caller")?);
         let help = std::process::Command::new(&agent)
             .args(["run", "--help"])
             .stdin(Stdio::null())
@@ -132,6 +136,7 @@ impl Place {
         Ok(Self {
             agent,
             bench,
+            caller,
             dir,
             observes,
         })
@@ -177,6 +182,8 @@ fn build() -> Result<PathBuf> {
             "guard-tests",
             "--bin",
             "guard-bench",
+            "--bin",
+            "guard-caller",
         ]);
         build
     };

@@ -50,6 +50,10 @@ impl Agent {
         self.option("--root", value)
     }
 
+    pub(super) fn state(&self) -> &Path {
+        &self.state
+    }
+
     pub(super) fn audit(&self) -> &Path {
         &self.audit
     }
@@ -133,6 +137,15 @@ impl Live {
             bail!("no answer to `{line}`; it said:\n{}", self.said());
         }
         Ok(answer.trim_end().to_owned())
+    }
+
+    /// What it says without being asked.
+    pub(super) fn hear(&mut self) -> Result<String> {
+        let mut line = String::new();
+        if self.from.read_line(&mut line)? == 0 {
+            bail!("it says nothing, but on stderr:\n{}", self.said());
+        }
+        Ok(line)
     }
 
     /// A request whose answer is a number.

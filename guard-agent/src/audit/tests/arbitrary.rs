@@ -60,7 +60,7 @@ prop_compose! {
         stderr_tail in of(octets()),
     ) -> Body {
         Body::Exit(Box::new(Exit {
-            session: "s".into(), server: "x".into(), reason, code, signal, duration_us,
+            session: "s".into(), call: None, server: "x".into(), reason, code, signal, duration_us,
             resources: Some(ResourceUse { cpu_stat, ..ResourceUse::default() }),
             stderr_tail, cause: None, degraded: None,
         }))
@@ -81,6 +81,7 @@ fn body() -> impl Strategy<Value = Body> {
         (of(any::<String>()), of(number()), vec(any::<String>(), 0..3)).prop_map(|(session, lost, saved)| {
             Body::Gap(Gap {
                 session,
+                call: None,
                 gap: Lost {
                     cpu: None,
                     kind: GapKind::RingFull,

@@ -125,6 +125,7 @@ pub(super) fn full() -> Vec<Body> {
 fn full_launch() -> Body {
     Body::Launch(Box::new(Launch {
         session: "s-1".into(),
+        call: Some("7".into()),
         server: "files".into(),
         command: vec!["node".into(), Octets(vec![0xff, b'x'])],
         user: LaunchUser {
@@ -217,6 +218,7 @@ fn full_exit() -> Body {
     let counters = || BTreeMap::from([("oom_kill".to_owned(), Number(1))]);
     Body::Exit(Box::new(Exit {
         session: "s-1".into(),
+        call: Some("7".into()),
         server: "files".into(),
         reason: "signaled".into(),
         code: Some(1),
@@ -236,6 +238,7 @@ fn full_exit() -> Body {
 fn full_gap() -> Body {
     Body::Gap(Gap {
         session: Some("s-1".into()),
+        call: Some("7".into()),
         gap: Lost {
             cpu: Some(1),
             kind: GapKind::RingFull,

@@ -122,6 +122,7 @@ fn an_oversized_record_is_refused_and_the_next_one_goes_on() {
     fill(&mut trail, 1);
     let big = Body::Exit(Box::new(Exit {
         session: String::new(),
+        call: None,
         server: String::new(),
         reason: "x".repeat(MAX_RECORD),
         code: None,

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, os::unix::fs::symlink};
 
 use super::{super::raw, *};
-use crate::link::message::{Facet, OverBudget, User, View};
+use crate::link::message::{Facet, Isolation, OverBudget, User, View};
 
 const PAGE: &str = include_str!("../../../../docs/policy.md");
 
@@ -291,6 +291,18 @@ fn everything_a_policy_says_arrives() {
     assert!(!plan.observe);
     assert_eq!(plan.over_budget, OverBudget::Quarantine);
     assert_eq!(plan.require, [Facet::Fs, Facet::Resources]);
+    assert_eq!(plan.isolation, Isolation::Session);
+}
+
+#[test]
+fn a_sandbox_a_call_is_part_of_the_plan() {
+    let case = Case::root();
+    case.write(
+        "policy.toml",
+        "[server.a]\ncommand = [\"x\"]\nisolation = \"call\"\n",
+    );
+    let plan = case.accepted(&["--policy", "BASE/policy.toml"]);
+    assert_eq!(plan.isolation, Isolation::Call { limit_ms: 600_000 });
 }
 
 #[test]

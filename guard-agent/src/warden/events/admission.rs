@@ -14,8 +14,36 @@ use crate::{
         kernel::Skipped,
         launch::{Parked, report::RootFacts},
         serve::Warden,
+        subject::Subject,
     },
 };
+
+/// As long as there is one, calls on files, programs and processes are observed.
+pub(in crate::warden) struct Observation {
+    warden: Rc<Warden>,
+}
+
+impl Observation {
+    /// Or why they are not.
+    pub(in crate::warden) fn start(warden: &Rc<Warden>, request: &LaunchRequest) -> Result<Self, String> {
+        if !request.observe {
+            return Err("it is turned off (`--observe off`, or `observe = false` in the policy)".to_owned());
+        }
+        // What was not seen to work when this warden tried it is not claimed.
+        match warden.facts.proofs.observation.why() {
+            Some(why) => Err(why.why.clone()),
+            None => warden.ring.observe_start().map(|()| Self {
+                warden: warden.clone(),
+            }),
+        }
+    }
+}
+
+impl Drop for Observation {
+    fn drop(&mut self) {
+        self.warden.ring.observe_stop();
+    }
+}
 
 /// Given up when dropped.
 pub(in crate::warden) struct Admission {
@@ -25,9 +53,10 @@ pub(in crate::warden) struct Admission {
     slot: Option<u32>,
     /// Its call stamp, until its gateway has it. None where no program would read it.
     stamp: Option<OwnedFd>,
-    observed: bool,
     /// The security hooks decide for it.
     hooked: bool,
+    /// Ends after the slot is closed.
+    observation: Option<Observation>,
     desk: Rc<Desk>,
     /// Why files, programs and processes are not observed.
     missing: Option<String>,
@@ -41,33 +70,20 @@ impl Admission {
     /// Before the release: nothing the server does is to be missed.
     pub(in crate::warden) fn new(
         warden: &Rc<Warden>,
-        session: &str,
+        subject: &Subject,
         request: &LaunchRequest,
         parked: &Parked,
     ) -> Result<Self, String> {
-        let missing = if request.observe {
-            // What was not seen to work when this warden tried it is not claimed.
-            match warden.facts.proofs.observation.why() {
-                Some(why) => Some(why.why.clone()),
-                None => warden.ring.observe_start().err(),
-            }
-        } else {
-            Some("it is turned off (`--observe off`, or `observe = false` in the policy)".to_owned())
+        let (observation, missing) = match Observation::start(warden, request) {
+            Ok(observation) => (Some(observation), None),
+            Err(why) => (None, Some(why)),
         };
-        let observed = missing.is_none();
+        let observed = observation.is_some();
         let told = &warden.facts.proofs.told;
         let verdicts = (observed && parked.enrolled.is_some())
             .then(|| told.why().map_or(Ok(()), |why| Err(why.why.clone())));
         let cgroup = parked.cgroup.id();
-        let slot = match warden.ring.open_slot(cgroup, observed) {
-            Ok(slot) => slot,
-            Err(why) => {
-                if observed {
-                    warden.ring.observe_stop();
-                }
-                return Err(why);
-            }
-        };
+        let slot = warden.ring.open_slot(cgroup, observed)?;
         // Before the hooks decide: they find it where there is one.
         let stamped = match slot {
             Some(slot) => warden.ring.stamp((cgroup, slot), launch_rights(request)),
@@ -89,9 +105,6 @@ impl Admission {
                 if let Some(slot) = slot {
                     warden.ring.close_slot(cgroup, slot);
                 }
-                if observed {
-                    warden.ring.observe_stop();
-                }
                 return Err(why);
             }
         };
@@ -101,7 +114,7 @@ impl Admission {
             abi: parked.confinement.landlock_abi,
             scopes: parked.confinement.landlock_scopes,
         };
-        let desk = Desk::new(session, &request.server, freeze, places, landlock, parked.pid);
+        let desk = Desk::new(subject, freeze, places, landlock, parked.pid);
         let desk = Rc::new(desk);
         warden.ring.route(cgroup, desk.clone());
         Ok(Self {
@@ -109,8 +122,8 @@ impl Admission {
             cgroup,
             slot,
             stamp,
-            observed,
             hooked: parked.enrolled.is_some(),
+            observation,
             desk,
             missing,
             verdicts,
@@ -129,7 +142,7 @@ impl Admission {
 
     /// As the launch record says it.
     pub(in crate::warden) fn observation(&self) -> &'static str {
-        match (self.observed, self.slot) {
+        match (self.observation.is_some(), self.slot) {
             (true, _) if matches!(self.verdicts, Some(Ok(()))) => "verdicts+tracepoints+cgroup-bpf+seccomp",
             (true, _) => "tracepoints+cgroup-bpf+seccomp",
             (false, Some(_)) => "cgroup-bpf+seccomp",
@@ -158,7 +171,7 @@ impl Admission {
         if !self.hooked {
             since.hooks.clear();
         }
-        if !self.observed {
+        if self.observation.is_none() {
             since.telling = 0;
         }
         since
@@ -192,9 +205,6 @@ impl Drop for Admission {
         self.warden.ring.unroute(self.cgroup);
         if let Some(slot) = self.slot {
             self.warden.ring.close_slot(self.cgroup, slot);
-        }
-        if self.observed {
-            self.warden.ring.observe_stop();
         }
     }
 }

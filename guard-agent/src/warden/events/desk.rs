@@ -20,7 +20,10 @@ use crate::{
     audit::{Body, Gap, Layer},
     confine::notify::Notification,
     octets::Octets,
-    warden::kernel::{Event, KernelPath},
+    warden::{
+        kernel::{Event, KernelPath},
+        subject::Subject,
+    },
 };
 
 /// What is known of a sandbox, and what can be looked up in it.
@@ -108,18 +111,17 @@ impl Desk {
     /// For the sandbox of this init, which is parked. With `freeze` it is frozen when
     /// its denials go over the budget.
     pub(in crate::warden) fn new(
-        session: &str,
-        server: &str,
+        subject: &Subject,
         freeze: Option<Freeze>,
         places: Places,
         landlock: Landlock,
         init: i32,
     ) -> Self {
         let look = Look::into(init).inspect_err(|error| {
-            tracing::warn!(session, %error, "the sandbox cannot be looked into: records lack what would be looked up");
+            tracing::warn!(sandbox = subject.name(), %error, "the sandbox cannot be looked into: records lack what would be looked up");
         });
         Self {
-            ledger: RefCell::new(Ledger::new(session, server, freeze.is_some())),
+            ledger: RefCell::new(Ledger::new(subject, freeze.is_some())),
             around: Surroundings::new(places, look.ok(), Mounts::seen_by(init), Modules::of(landlock)),
             news: Notify::new(),
             freeze,

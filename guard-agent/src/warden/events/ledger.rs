@@ -7,7 +7,10 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::{attempt::Key, backoff::Backoff, losses::Losses};
-use crate::audit::{Body, Gap, GapKind, Kernel};
+use crate::{
+    audit::{Attribution, Body, Gap, GapKind, Kernel},
+    warden::subject::Subject,
+};
 
 /// Bytes of records about denials a sandbox may write.
 const DENIED_BUDGET: usize = 1 << 20;
@@ -127,8 +130,7 @@ fn size(record: &Kernel) -> usize {
 /// All of one sandbox.
 #[derive(Debug)]
 pub(in crate::warden) struct Ledger {
-    session: String,
-    server: String,
+    subject: Subject,
     denied: Book,
     allowed: Book,
     losses: Losses,
@@ -139,10 +141,9 @@ pub(in crate::warden) struct Ledger {
 }
 
 impl Ledger {
-    pub(in crate::warden) fn new(session: &str, server: &str, quarantine: bool) -> Self {
+    pub(in crate::warden) fn new(subject: &Subject, quarantine: bool) -> Self {
         Self {
-            session: session.to_owned(),
-            server: server.to_owned(),
+            subject: subject.clone(),
             denied: Book::new(DENIED_BUDGET, MOST_DENIED),
             allowed: Book::new(ALLOWED_BUDGET, MOST_ALLOWED),
             losses: Losses::default(),
@@ -174,10 +175,15 @@ impl Ledger {
         } else {
             &mut self.denied
         };
-        let record = |key: &Key| Kernel {
-            session: self.session.clone(),
-            server: self.server.clone(),
-            ..record(key)
+        let record = |key: &Key| {
+            let mut record = record(key);
+            record.session.clone_from(&self.subject.session);
+            record.server.clone_from(&self.subject.server);
+            // Whatever happens in the sandbox of one call is that call's: nothing else ever ran there.
+            if let Some(call) = self.subject.call() {
+                (record.calls, record.attribution) = (vec![call], Attribution::Exact);
+            }
+            record
         };
         match book.first(key, op, self.tick, record) {
             Some(record) => self.pending.push_back(Body::Kernel(record)),
@@ -217,7 +223,7 @@ impl Ledger {
         self.pending.extend(records);
         self.losses.add(GapKind::AllowedLost, over);
         let held = self.quarantine.then_some(GapKind::OverBudget);
-        let gaps = self.losses.due(&self.session, self.tick, last, held);
+        let gaps = self.losses.due(&self.subject, self.tick, last, held);
         self.pending.extend(gaps.into_iter().map(Body::Gap));
     }
 
@@ -239,7 +245,7 @@ impl Ledger {
     /// The gap of what went over the budget, to be written at once.
     pub(in crate::warden) fn over(&mut self) -> Option<Gap> {
         self.quarantine = false;
-        self.losses.now(&self.session, GapKind::OverBudget)
+        self.losses.now(&self.subject, GapKind::OverBudget)
     }
 }
 
@@ -259,6 +265,48 @@ mod tests {
         tid: 1,
         attribution: Attribution::Unknown,
     };
+
+    fn subject() -> Subject {
+        Subject::test("server", None)
+    }
+
+    /// The events of one call's sandbox are that call's, and so are what is missing of them.
+    #[test]
+    fn a_sandbox_of_a_call_is_that_calls_alone() {
+        let mut ledger = Ledger::new(&Subject::test("server", Some(7)), false);
+        attempt(&mut ledger, connect(1), "connect");
+        attempt(&mut ledger, connect(1), "connect");
+        ledger.lost(3, 0, 0);
+        ledger.finish();
+        let told = ledger.take(usize::MAX);
+        let mut kinds = Vec::new();
+        for body in &told {
+            let value = serde_json::to_value(body).unwrap();
+            assert_eq!(value["session"], "s");
+            match body {
+                Body::Kernel(kernel) => {
+                    assert_eq!(
+                        (kernel.calls.as_slice(), kernel.attribution),
+                        (&["7".to_owned()][..], Attribution::Exact)
+                    );
+                    kinds.push("kernel");
+                }
+                _ => {
+                    assert_eq!(value["call"], "7");
+                    kinds.push("gap");
+                }
+            }
+        }
+        assert_eq!(kinds, ["kernel", "kernel", "gap"]);
+        // Without a call nothing is claimed.
+        let mut ledger = Ledger::new(&subject(), false);
+        attempt(&mut ledger, connect(1), "connect");
+        let told = ledger.take(usize::MAX);
+        let [Body::Kernel(kernel)] = told.as_slice() else {
+            panic!("{told:?}")
+        };
+        assert!(kernel.calls.is_empty() && kernel.attribution == Attribution::Unknown);
+    }
 
     fn connect(port: u16) -> Key {
         Key::Net {
@@ -303,7 +351,7 @@ mod tests {
 
     #[test]
     fn skipped_runs_are_gaps_of_two_kinds_each_counted_once() {
-        let mut ledger = Ledger::new("s", "x", false);
+        let mut ledger = Ledger::new(&subject(), false);
         let mut gaps = |telling, decisions| -> Vec<(GapKind, u64)> {
             ledger.skipped(telling, decisions);
             ledger.finish();
@@ -365,7 +413,7 @@ mod tests {
 
     #[test]
     fn every_attempt_is_counted_once() {
-        let mut ledger = Ledger::new("s", "server", false);
+        let mut ledger = Ledger::new(&subject(), false);
         let mut told = Told::default();
         let attempts = 200_000u32;
         for number in 0..attempts {
@@ -395,7 +443,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_one_kind_does_not_hide_another() {
-        let mut ledger = Ledger::new("s", "server", false);
+        let mut ledger = Ledger::new(&subject(), false);
         for port in 0..5000 {
             attempt(&mut ledger, connect(port), "connect");
             ledger.tick();
@@ -413,7 +461,7 @@ mod tests {
 
     #[test]
     fn what_is_allowed_displaces_no_denial() {
-        let mut ledger = Ledger::new("s", "server", false);
+        let mut ledger = Ledger::new(&subject(), false);
         for number in 0..5000 {
             attempt(&mut ledger, opened(number), "open");
         }
@@ -437,7 +485,7 @@ mod tests {
             (DENIED_BUDGET, MOST_DENIED, "connect", denied),
             (ALLOWED_BUDGET, MOST_ALLOWED, "open", opened),
         ] {
-            let mut ledger = Ledger::new("s", "server", false);
+            let mut ledger = Ledger::new(&subject(), false);
             let (mut told, attempts) = (Told::default(), 2000);
             // The second round is one of repeats, and of what the first had no room for.
             for number in (0..attempts).chain(0..attempts) {
@@ -472,7 +520,7 @@ mod tests {
 
     #[test]
     fn the_first_gap_over_the_budget_waits_for_the_quarantine() {
-        let mut ledger = Ledger::new("s", "server", true);
+        let mut ledger = Ledger::new(&subject(), true);
         for port in 0..2000 {
             attempt(&mut ledger, connect(port), "connect");
         }
@@ -492,7 +540,7 @@ mod tests {
 
     #[test]
     fn losses_are_told_while_the_session_lives_and_at_its_end() {
-        let mut ledger = Ledger::new("s", "server", false);
+        let mut ledger = Ledger::new(&subject(), false);
         let mut told = Told::default();
         for lost in 1..=1000 {
             ledger.lost(lost, 0, 0);
@@ -513,7 +561,7 @@ mod tests {
 
     #[test]
     fn one_denial_a_second_lasts_for_days() {
-        let mut ledger = Ledger::new("s", "server", false);
+        let mut ledger = Ledger::new(&subject(), false);
         let (mut told, days) = (Told::default(), 3);
         for _ in 0..days * 86_400 {
             attempt(&mut ledger, connect(1), "connect");
@@ -528,7 +576,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_sum_is_exact_whatever_happens(steps in proptest::collection::vec((0u16..40, 0u32..40, 0u8..10), 0..400)) {
-            let mut ledger = Ledger::new("s", "server", false);
+            let mut ledger = Ledger::new(&subject(), false);
             ledger.denied.most = 20;
             ledger.allowed.budget = 5000;
             let (mut told, mut denied, mut allowed) = (Told::default(), 0, 0);

@@ -2,7 +2,10 @@
 #![forbid(unsafe_code)]
 
 use super::backoff::Backoff;
-use crate::audit::{Gap, GapKind};
+use crate::{
+    audit::{Gap, GapKind},
+    warden::subject::Subject,
+};
 
 #[derive(Debug)]
 struct Tally {
@@ -76,7 +79,13 @@ impl Losses {
     }
 
     /// Gaps that are due at this tick; all of them when it is the last. Until then one kind may be held back.
-    pub(super) fn due(&mut self, session: &str, tick: u64, last: bool, held: Option<GapKind>) -> Vec<Gap> {
+    pub(super) fn due(
+        &mut self,
+        subject: &Subject,
+        tick: u64,
+        last: bool,
+        held: Option<GapKind>,
+    ) -> Vec<Gap> {
         let mut gaps = Vec::new();
         for tally in &mut self.0 {
             if !last && (held == Some(tally.kind) || !tally.when.is_due(tick)) {
@@ -85,15 +94,19 @@ impl Losses {
             let news = tally.news();
             if news > 0 {
                 tally.when.told(tick);
-                gaps.push(Gap::counted(Some(session.to_owned()), tally.kind, news));
+                gaps.push(gap(subject, tally.kind, news));
             }
         }
         gaps
     }
 
     /// The gap of one kind now, whatever is due.
-    pub(super) fn now(&mut self, session: &str, kind: GapKind) -> Option<Gap> {
+    pub(super) fn now(&mut self, subject: &Subject, kind: GapKind) -> Option<Gap> {
         let news = self.of(kind)?.news();
-        (news > 0).then(|| Gap::counted(Some(session.to_owned()), kind, news))
+        (news > 0).then(|| gap(subject, kind, news))
     }
+}
+
+fn gap(subject: &Subject, kind: GapKind, count: u64) -> Gap {
+    Gap::counted(Some(subject.session.clone()), kind, count).of_call(subject.call)
 }

@@ -20,5 +20,5 @@ mod of_verdict;
 mod places;
 mod ring;
 
-pub(super) use admission::Admission;
+pub(super) use admission::{Admission, Observation};
 pub(super) use ring::Ring;

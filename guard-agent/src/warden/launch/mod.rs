@@ -4,6 +4,7 @@
 //! dies with the thread that made it.
 
 pub mod enrol;
+pub mod held;
 pub mod protect;
 pub mod report;
 pub mod roots;
@@ -22,8 +23,8 @@ use std::{
 
 use self::{
     enrol::Enrolled,
+    held::{Held, hold},
     protect::Protection,
-    roots::{Opened, Reserved},
     view::Entry,
 };
 use super::{
@@ -31,7 +32,6 @@ use super::{
     kernel::Enroller,
 };
 use crate::{
-    config::rights::Rights,
     fault,
     init::{
         self,
@@ -44,11 +44,9 @@ use crate::{
     octets::Octets,
     proof::Tier,
     refusal::{Refusal, chain},
-    runtime::Grant,
     sys::{
         self,
         clone::{Image, SANDBOX_NAMESPACES, USER_NAMESPACES},
-        fs::AsUser,
         mount::{clone_tree, set_attributes},
         seqpacket::MAX_DESCRIPTORS,
     },
@@ -79,9 +77,12 @@ pub struct Context {
 /// A request with what only the warden decides.
 #[derive(Debug)]
 pub struct Job {
-    pub session: String,
-    pub request: LaunchRequest,
+    /// Of the sandbox: the session's, with the call's number where it is for one.
+    pub name: String,
+    pub request: Arc<LaunchRequest>,
     pub ids: Ids,
+    /// What an earlier step of the session opened.
+    pub held: Option<Arc<Held>>,
 }
 
 /// A sandbox that is complete, its child not yet started.
@@ -149,7 +150,7 @@ pub fn park(context: &Arc<Context>, job: &Job) -> Result<Parked, Refusal> {
     step("launch.cgroup", || Ok(()))?;
     let cgroup = context
         .parent
-        .sandbox(&job.session, &request.limits)
+        .sandbox(&job.name, &request.limits)
         .map_err(|error| step_failed("launch.cgroup", chain(&error)))?;
     let mut undo = Undo {
         cgroup: Some(cgroup),
@@ -200,7 +201,7 @@ pub fn park(context: &Arc<Context>, job: &Job) -> Result<Parked, Refusal> {
     let scratch = cgroup.scratch().map(Octets::from);
     drop(theirs);
     tracing::debug!(
-        session = job.session,
+        sandbox = job.name,
         init = born.pid,
         mounts = entries.len(),
         "init is born"
@@ -234,7 +235,7 @@ pub fn park(context: &Arc<Context>, job: &Job) -> Result<Parked, Refusal> {
             .map_or_else(|| "no cgroup".to_owned(), |error| error.to_string());
         return Err(step_failed("launch.verify", cause));
     };
-    tracing::debug!(session = job.session, "verified from outside");
+    tracing::debug!(sandbox = job.name, "verified from outside");
     undo.cgroup = Some(cgroup);
     // 7. The security hooks learn what it may use; they decide for it from its release on.
     let enrolled = match (rules, &undo.cgroup) {
@@ -295,49 +296,15 @@ struct Facts {
     grants: usize,
 }
 
-/// Opens roots, grants and protected names as the child's user and orders them into mounts.
+/// Roots, grants and protected names, as the child's user reaches them, ordered into mounts.
 fn open_all(context: &Context, job: &Job) -> Result<(Vec<Entry>, Facts), Refusal> {
     let request = &job.request;
-    let audit = request.audit.to_path_buf();
-    let reserved = Reserved {
-        paths: vec![
-            ("audit directory", &audit),
-            ("state directory", context.state.as_path()),
-        ],
+    let Held { roots, grants } = match &job.held {
+        Some(held) => held.again(context, job)?,
+        None => hold(context, job)?,
     };
-    let ids = &job.ids;
-    // Without privilege this process has no other rights than the child's.
-    let user = (context.ground == Ground::Machine)
-        .then(|| AsUser::enter(ids.uid, ids.gid, &ids.groups))
-        .transpose()
-        .map_err(|error| {
-            step_failed(
-                "launch.roots",
-                format!("cannot take the rights of uid {}: {error}", ids.uid),
-            )
-        })?;
-    let mut roots: Vec<(Opened, Rights)> = Vec::new();
-    for root in &request.roots {
-        if let Some(tree) = view::private_tree(root.path.as_path()) {
-            return Err(Refusal::usage(
-                format!("cannot use root `{}`", root.path),
-                format!("`{tree}` is always the sandbox's own"),
-                "name a directory elsewhere",
-            ));
-        }
-        roots.push((roots::open_root(root, ids.uid, &reserved)?, root.rights));
-    }
-    let paths: Vec<(PathBuf, Rights)> = roots
-        .iter()
-        .map(|(opened, rights)| (opened.resolved.clone(), *rights))
-        .collect();
-    roots::check_nesting(&paths)?;
-    let grants: Vec<(Grant, Opened)> = request
-        .runtime
-        .grants
-        .iter()
-        .map(|grant| Ok((grant.clone(), roots::open_grant(grant, ids.uid)?)))
-        .collect::<Result<_, Refusal>>()?;
+    // Looked for at every launch: an earlier sandbox of the session may have made one, or replaced it.
+    let user = held::as_user(context, &job.ids)?;
     let mut protection = Protection::default();
     for (opened, rights) in &roots {
         if rights.write {

@@ -33,6 +33,19 @@ pub struct Opened {
     pub inode: u64,
 }
 
+impl Opened {
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self {
+            path: self.path.clone(),
+            resolved: self.resolved.clone(),
+            object: self.object.try_clone()?,
+            is_directory: self.is_directory,
+            device: self.device,
+            inode: self.inode,
+        })
+    }
+}
+
 /// Directories of ours that no root may contain.
 pub struct Reserved<'a> {
     pub paths: Vec<(&'static str, &'a Path)>,
@@ -47,6 +60,8 @@ const DEBUGFS_MAGIC: i64 = 0x6462_6720;
 const TRACEFS_MAGIC: i64 = 0x7472_6163;
 const SECURITYFS_MAGIC: i64 = 0x7363_6673;
 const DEVPTS_MAGIC: i64 = 0x1cd1;
+
+const ORDINARY: &str = "name a directory of ordinary files";
 
 /// Filesystems that are an interface to the kernel: never a root.
 const KERNEL_INTERFACES: [(i64, &str); 9] = [
@@ -133,18 +148,10 @@ pub fn open_root(root: &Root, uid: u32, reserved: &Reserved<'_>) -> Result<Opene
     }
     check_filesystem(&object)
         .and_then(|()| check_below(&resolved))
-        .map_err(|why| Refusal::usage(what(), why, "name a directory of ordinary files"))?;
+        .map_err(|why| Refusal::usage(what(), why, ORDINARY))?;
     // O_PATH asks no permission of the object itself.
     File::open(format!("/proc/self/fd/{}", object.as_raw_fd())).map_err(|error| unreachable(&error))?;
-    for (name, path) in &reserved.paths {
-        if contains(&meta, path) {
-            return Err(Refusal::usage(
-                what(),
-                format!("it contains guard-agent's {name} `{}`", path.display()),
-                "name a narrower root, or keep that directory elsewhere",
-            ));
-        }
-    }
+    check_reserved((meta.dev(), meta.ino()), reserved, what)?;
     Ok(Opened {
         path: asked.to_path_buf(),
         resolved,
@@ -153,6 +160,31 @@ pub fn open_root(root: &Root, uid: u32, reserved: &Reserved<'_>) -> Result<Opene
         inode: meta.ino(),
         object,
     })
+}
+
+/// For a root that was opened for an earlier sandbox: what was mounted in it or moved there since.
+pub fn check_again(root: &Opened, reserved: &Reserved<'_>) -> Result<(), Refusal> {
+    let what = || format!("cannot use root `{}`", root.path.display());
+    // Where it is by now, if somebody moved it.
+    let place = fs::read_link(format!("/proc/self/fd/{}", root.object.as_raw_fd()));
+    let place = place.as_deref().unwrap_or(&root.resolved);
+    check_below(place).map_err(|why| Refusal::usage(what(), why, ORDINARY))?;
+    check_reserved((root.device, root.inode), reserved, what)
+}
+
+fn check_reserved(
+    root: (u64, u64),
+    reserved: &Reserved<'_>,
+    what: impl Fn() -> String,
+) -> Result<(), Refusal> {
+    match reserved.paths.iter().find(|(_, path)| contains(root, path)) {
+        None => Ok(()),
+        Some((name, path)) => Err(Refusal::usage(
+            what(),
+            format!("it contains guard-agent's {name} `{}`", path.display()),
+            "name a narrower root, or keep that directory elsewhere",
+        )),
+    }
 }
 
 /// ": `/root` is mode 0700 of uid 0": the first directory on the way that this user may not search, or the
@@ -214,12 +246,11 @@ fn check_below(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the directory `meta` is `path` or one of its ancestors, compared as objects.
-fn contains(meta: &fs::Metadata, path: &Path) -> bool {
+/// Whether a directory, by device and inode, is `path` or one of its ancestors.
+fn contains(root: (u64, u64), path: &Path) -> bool {
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    real.ancestors().any(|ancestor| {
-        fs::metadata(ancestor).is_ok_and(|other| other.dev() == meta.dev() && other.ino() == meta.ino())
-    })
+    real.ancestors()
+        .any(|ancestor| fs::metadata(ancestor).is_ok_and(|other| (other.dev(), other.ino()) == root))
 }
 
 /// Opens what the runtime needs. The calling thread has the child's filesystem rights.

@@ -20,6 +20,7 @@ use crate::{
             places::Places,
         },
         kernel::{KernelPath, Origin},
+        subject::Subject,
     },
 };
 
@@ -99,7 +100,7 @@ fn told(ledger: &mut Ledger) -> Vec<Value> {
 }
 
 fn record(event: VerdictEvent) -> Value {
-    let mut ledger = Ledger::new("s", "files", false);
+    let mut ledger = Ledger::new(&Subject::test("files", None), false);
     note(event, &mut ledger, &surroundings());
     let [one] = <[Value; 1]>::try_from(told(&mut ledger)).unwrap();
     one
@@ -268,7 +269,7 @@ fn what_another_module_refused_is_its_own_where_that_is_known() {
         }))
     );
     // It is not the same attempt as one that our own program refused.
-    let (around, mut ledger) = (surroundings(), Ledger::new("s", "files", false));
+    let (around, mut ledger) = (surroundings(), Ledger::new(&Subject::test("files", None), false));
     note(others(&hooks::FILE_OPEN, 13), &mut ledger, &around);
     let ours = about(&hooks::FILE_OPEN, hooks::REASON_OUTSIDE, "etc/shadow", READ, 0);
     note(ours, &mut ledger, &around);
@@ -307,7 +308,7 @@ fn what_is_about_no_file_has_its_kind() {
 
 #[test]
 fn the_same_refusal_is_counted_and_another_is_told() {
-    let (around, mut ledger) = (surroundings(), Ledger::new("s", "files", false));
+    let (around, mut ledger) = (surroundings(), Ledger::new(&Subject::test("files", None), false));
     let again = || about(&hooks::FILE_OPEN, hooks::REASON_OUTSIDE, "etc/shadow", READ, 0);
     for number in 0..5 {
         let mut event = again();
@@ -330,7 +331,7 @@ fn the_same_refusal_is_counted_and_another_is_told() {
 
 #[test]
 fn what_happens_during_calls_is_told_apart_from_what_does_not() {
-    let (around, mut ledger) = (surroundings(), Ledger::new("s", "files", false));
+    let (around, mut ledger) = (surroundings(), Ledger::new(&Subject::test("files", None), false));
     for calls in [
         None,
         Some(0),
