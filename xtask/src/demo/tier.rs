@@ -12,6 +12,7 @@ pub(super) fn print(launch: &Value) {
         text(&launch["kernel_release"]),
         launch["landlock_abi"]
     );
+    println!("   each layer was attacked when the warden started, without it and behind it:");
     for facet in ["fs", "net", "exec", "ipc", "resources"] {
         let found = &launch["enforcement"][facet];
         let layers: Vec<String> = found["layers"]
@@ -23,7 +24,8 @@ pub(super) fn print(launch: &Value) {
         if layers.is_empty() {
             println!("   {facet:<10} NOT ENFORCED");
         } else {
-            println!("   {facet:<10} {}", layers.join(", "));
+            let layers = layers.join(", ");
+            println!("   {facet:<10} {layers}: {}", text(&found["self_test"]));
         }
         for missing in found["missing"].as_array().into_iter().flatten() {
             println!(
@@ -35,14 +37,13 @@ pub(super) fn print(launch: &Value) {
         }
     }
     println!("   {}", bpf_lsm());
-    println!("   T1 would add BPF LSM programs; this build has none, so T2 is the highest it gives");
 }
 
 /// What there is to say about BPF LSM on this kernel.
 fn bpf_lsm() -> String {
     match active_modules() {
         Some(list) if list.split(',').any(|name| name == "bpf") => {
-            format!("BPF LSM: in this kernel's list of active modules ({list}), no program of ours loaded")
+            format!("BPF LSM: in this kernel's list of active modules ({list})")
         }
         Some(list) => format!("BPF LSM: not in this kernel's list of active modules ({list})"),
         None => "BPF LSM: not known, this kernel shows no list of active modules".to_owned(),
