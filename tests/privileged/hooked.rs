@@ -11,6 +11,9 @@ use guard_tests::{
 };
 use serde_json::Value;
 
+/// All in which hooks decide.
+const FACETS: [&str; 4] = ["fs", "net", "exec", "ipc"];
+
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The lines of `guard-agent check --json`.
@@ -57,7 +60,7 @@ fn check_proves_it_or_says_why_not_and_a_launch_agrees() -> Result<()> {
     let lines = check(&[])?;
     let mut stage = Stage::new("private")?;
     let agent = stage.agent().option("--tier", "T1");
-    for facet in ["fs", "exec"] {
+    for facet in FACETS {
         let row = hooks_row(&lines, facet)?;
         if in_a_guest() {
             ensure!(row["verdict"] == "enforced", "{row}");
@@ -94,7 +97,7 @@ fn what_a_hook_refuses_is_on_record_as_the_object_it_is() -> Result<()> {
         ensure!(stage.act(&act("open", stage.at("rw/file")))? == "ok");
         let told = stage.told()?;
         ensure!(told.launch.body["tier"] == "T1", "{:?}", told.launch.body);
-        for facet in ["fs", "exec"] {
+        for facet in FACETS {
             ensure!(layers(&told, facet).contains(&"bpf-lsm".to_owned()), "{facet}");
         }
         let records: Vec<&Value> = told
@@ -141,7 +144,9 @@ fn a_launch_that_insists_on_tier_two_is_beside_one_that_does_not() -> Result<()>
     ensure!(map(&mut stage)? == "EPERM");
     let told = stage.told()?;
     ensure!(told.launch.body["tier"] == "T2", "{:?}", told.launch.body);
-    ensure!(!layers(&told, "fs").contains(&"bpf-lsm".to_owned()));
+    for facet in FACETS {
+        ensure!(!layers(&told, facet).contains(&"bpf-lsm".to_owned()), "{facet}");
+    }
     ensure!(told.kernel.iter().all(|record| record["layer"] != "bpf-lsm"));
     let missing = told.launch.body["enforcement"]["fs"]["missing"].to_string();
     ensure!(

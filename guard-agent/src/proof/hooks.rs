@@ -31,10 +31,10 @@ use crate::{
     warden::{cgroup::Sandbox, kernel::Programs},
 };
 
-pub(super) const FACETS: [Facet; 2] = [Facet::Fs, Facet::Exec];
+pub(super) const FACETS: [Facet; 4] = [Facet::Fs, Facet::Net, Facet::Exec, Facet::Ipc];
 
 /// Hooks that have to have refused something when all was tried: by their own count.
-const REFUSED: [&Hook; 8] = [
+const REFUSED: [&Hook; 10] = [
     &hooks::FILE_OPEN,
     &hooks::MMAP_FILE,
     &hooks::PATH_MKNOD,
@@ -42,7 +42,9 @@ const REFUSED: [&Hook; 8] = [
     &hooks::PATH_LINK,
     &hooks::PATH_RENAME,
     &hooks::PATH_CHMOD,
+    &hooks::SOCKET_CREATE,
     &hooks::TASK_KILL,
+    &hooks::PTRACE_ACCESS_CHECK,
 ];
 
 /// The places of the attacks: a directory that is enrolled, and one beside it that is not. Removed when dropped.
@@ -97,7 +99,7 @@ struct Found {
 type Try = fn(&Places, BorrowedFd<'_>) -> Answer;
 
 /// Everything that is tried, and the facet it is about. Each leaves things as they were, also when it works.
-const TRIES: [(Facet, &str, Try); 10] = [
+const TRIES: [(Facet, &str, Try); 12] = [
     (Facet::Fs, "open a file outside", |places, _| {
         attacks::read(&places.file())
     }),
@@ -126,14 +128,18 @@ const TRIES: [(Facet, &str, Try); 10] = [
         let mode = fs::Permissions::from_mode(0o600);
         Answer::of(fs::set_permissions(places.file(), mode))
     }),
-    (Facet::Fs, "signal a process outside", |_, _| {
-        attacks::signal(Pid::parent())
-    }),
+    (Facet::Net, "make a netlink socket", |_, _| attacks::netlink()),
     (Facet::Exec, "execute a program outside", |_, program| {
         attacks::execute(program)
     }),
     (Facet::Exec, "map a program outside as code", |_, program| {
         Answer::of(sys::fs::map_code(program))
+    }),
+    (Facet::Ipc, "signal a process outside", |_, _| {
+        attacks::signal(Pid::parent())
+    }),
+    (Facet::Ipc, "read the memory of a process outside", |_, _| {
+        attacks::read_memory(Pid::parent())
     }),
 ];
 

@@ -97,7 +97,7 @@ fn all(with: Privileged<'_>, proofs: &mut Proofs, until: Instant) -> Result<(), 
                 proofs.set(facet, layer, Verdict::NotAvailable(why.clone()));
             }
             proofs.observation = Verdict::NotAvailable(why.clone());
-            for facet in [Facet::Fs, Facet::Exec] {
+            for facet in hooks::FACETS {
                 proofs.set(facet, Layer::BpfLsm, Verdict::NotAvailable(why.clone()));
             }
         }

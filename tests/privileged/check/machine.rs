@@ -53,7 +53,7 @@ fn by_age() -> Result<Rows> {
 }
 
 fn lsm(verdict: &'static str, why: &'static str, change: &'static str) -> Rows {
-    ["fs", "exec"]
+    ["fs", "net", "exec", "ipc"]
         .map(|facet| (facet, "bpf-lsm", verdict, why, change))
         .into()
 }

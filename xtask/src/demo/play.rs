@@ -213,7 +213,9 @@ impl<'a> Demo<'a> {
         let records = self.trail.settled(2)?;
         println!("   $ guard-agent audit tail --server hostile");
         for line in self.trail.lines("hostile")?.lines() {
-            println!("   {}", shorten(line, 132));
+            // Without the time.
+            let (_, line) = line.split_once(' ').unwrap_or(("", line));
+            println!("   … {}", shorten(line.trim_start(), 150));
         }
         let of = |kind: &str, server: &str| {
             records
@@ -240,10 +242,11 @@ impl<'a> Demo<'a> {
         println!("   who refused it:");
         for wanted in refusals::wanted(self.machine.tier, &attempts)? {
             let found = wanted.find(&records);
-            if let Some(record) = found {
+            for record in &found {
                 println!("   {}", refusals::line(record));
             }
-            self.claims.check(found.is_some(), &wanted.to_string());
+            self.claims
+                .check(found.len() == wanted.records, &wanted.to_string());
         }
         println!("   $ guard-agent audit verify");
         for line in self.trail.verify()?.lines() {
@@ -269,6 +272,7 @@ impl<'a> Demo<'a> {
     /// Removes everything; what was claimed.
     pub(super) fn end(self) -> Claims {
         let mut claims = self.claims;
+        println!("   (waiting until the warden has left)");
         let gone = self.stage.clear(self.machine.patience);
         claims.check(
             gone.is_ok(),

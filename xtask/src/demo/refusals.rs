@@ -28,6 +28,8 @@ pub(super) struct Wanted {
     hook: Option<&'static str>,
     path: Option<PathBuf>,
     port: Option<u16>,
+    /// How many there are of it.
+    pub(super) records: usize,
 }
 
 impl Wanted {
@@ -39,6 +41,7 @@ impl Wanted {
             hook: None,
             path: Some(path.to_owned()),
             port: None,
+            records: 1,
         }
     }
 
@@ -48,7 +51,7 @@ impl Wanted {
         self
     }
 
-    pub(super) fn find<'a>(&self, records: &'a [Value]) -> Option<&'a Value> {
+    pub(super) fn find<'a>(&self, records: &'a [Value]) -> Vec<&'a Value> {
         let is = |record: &&Value| {
             record["kind"] == "kernel"
                 && record["server"] == "hostile"
@@ -59,7 +62,7 @@ impl Wanted {
                 && record["path"].as_str() == self.path.as_deref().and_then(Path::to_str)
                 && self.port.is_none_or(|port| record["port"] == port)
         };
-        records.iter().find(is)
+        records.iter().filter(is).collect()
     }
 }
 
@@ -84,12 +87,15 @@ pub(super) fn wanted(tier: Tier, attempts: &Attempts) -> Result<Vec<Wanted>> {
         hook: None,
         path: None,
         port: Some(attempts.port),
+        records: 1,
     };
     Ok(match tier {
         Tier::T2 => vec![secret, link, connect],
         Tier::T1 => {
             let first = asked_first()?;
             let addon = Wanted::path("the add-on mapped as code", "mmap", &attempts.addon);
+            // The hook names what the link leads to, and the second refusal of the same is counted in a record of its own.
+            let secret = Wanted { records: 2, ..secret };
             vec![
                 secret.by(first, "file_open"),
                 addon.by("bpf-lsm", "mmap_file"),
@@ -107,8 +113,11 @@ pub(super) fn line(record: &Value) -> String {
         str::to_owned,
     );
     let hook = record["detail"]["hook"].as_str().unwrap_or("-");
+    let repeat = record["repeat"]
+        .as_u64()
+        .map_or_else(String::new, |repeat| format!(" (again: {repeat})"));
     format!(
-        "op={} decision={} layer={} hook={hook} reason={} {object}",
+        "op={} decision={} layer={} hook={hook} reason={} {object}{repeat}",
         text("op"),
         text("decision"),
         text("layer"),

@@ -13,6 +13,7 @@ pub(super) fn print(launch: &Value) {
         launch["landlock_abi"]
     );
     println!("   each layer was attacked when the warden started, without it and behind it:");
+    let mut told = Vec::new();
     for facet in ["fs", "net", "exec", "ipc", "resources"] {
         let found = &launch["enforcement"][facet];
         let layers: Vec<String> = found["layers"]
@@ -28,12 +29,12 @@ pub(super) fn print(launch: &Value) {
             println!("   {facet:<10} {layers}: {}", text(&found["self_test"]));
         }
         for missing in found["missing"].as_array().into_iter().flatten() {
-            println!(
-                "   {:<10} - without {}: {}",
-                "",
-                text(&missing["layer"]),
-                text(&missing["why"])
-            );
+            let line = format!("without {}: {}", text(&missing["layer"]), text(&missing["why"]));
+            // Of several facets alike.
+            if !told.contains(&line) {
+                println!("   {:<10} - {line}", "");
+                told.push(line);
+            }
         }
     }
     println!("   {}", bpf_lsm());
