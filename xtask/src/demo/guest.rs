@@ -59,10 +59,7 @@ fn modules(programs: &Programs) -> Result<vm::Tree> {
     tree.elf(&programs.node)?;
     tree.elf(std::path::Path::new("/usr/bin/setpriv"))?;
     tree.libraries(&programs.addon)?;
-    for (name, folder) in [
-        ("sdk", &programs.sdk),
-        ("server-filesystem", &programs.modules),
-    ] {
+    for (name, folder) in [("sdk", &programs.sdk), ("server-filesystem", &programs.modules)] {
         tree.host_at(folder, std::path::Path::new(&format!("{GUEST_MODULES}/{name}")))?;
     }
     Ok(tree)

@@ -21,7 +21,7 @@ use aya::{
 use guard_common::{abi, event::NetOp};
 
 use super::{
-    error::{KernelError, log_tail},
+    error::{KernelError, log_reason},
     events::Events,
     layout,
     lsm::{Lsm, places::Places},
@@ -385,7 +385,7 @@ pub(super) fn load(loaded: &mut Ebpf, name: &'static str) -> Result<OwnedFd, Ker
             verifier_log,
         } => KernelError::Load {
             program: name,
-            verifier: log_tail(&verifier_log.to_string()),
+            verifier: log_reason(&verifier_log.to_string()),
             source: io_error,
         },
         other => KernelError::Prepare {

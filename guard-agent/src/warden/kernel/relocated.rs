@@ -15,7 +15,7 @@ use aya::{
 use aya_obj::{Object, generated::bpf_insn};
 
 use super::{
-    error::{KernelError, log_tail},
+    error::{KernelError, log_reason},
     loader::Spec,
 };
 use crate::sys::bpf;
@@ -70,7 +70,7 @@ impl Relocated {
         let c_name = CString::new(name).map_err(KernelError::object)?;
         load(&c_name, &program.license, &function.instructions).map_err(|failure| KernelError::Load {
             program: name,
-            verifier: log_tail(&failure.log),
+            verifier: log_reason(&failure.log),
             source: failure.error,
         })
     }

@@ -47,11 +47,7 @@ impl Lsm {
         loaded: &mut Ebpf,
         places: &Places,
     ) -> Result<Self, KernelError> {
-        if !places.missing.is_empty() {
-            return Err(KernelError::Unknown {
-                missing: places.missing.join("; "),
-            });
-        }
+        places.complete()?;
         let mut programs = Vec::with_capacity(places.hooks.len());
         for (hook, number) in &places.hooks {
             programs.push((*hook, relocated.load_hook(hook.name, *number)?));
