@@ -190,9 +190,18 @@ fn in_a_cgroup(
     }
     // What the attackers were refused is no news.
     drain(programs, |_| {});
-    if !proofs.hooked() {
+    if let Some(Why { why, change }) = proofs.why_not_hooked() {
         // Half a tier is none.
         programs.hooks_stop();
+        let why = Why {
+            why: format!("the security hooks are not used: {why}"),
+            change,
+        };
+        for (facet, layer) in lsm_pairs() {
+            if proofs.verdict(facet, layer).holds() {
+                proofs.set(facet, layer, Verdict::NotEnforced(why.clone()));
+            }
+        }
     }
     cgroup::remove(&cgroup, until);
     if let Ok(slot) = slot {

@@ -88,8 +88,19 @@ fn lacks() -> Option<String> {
     said.or_else(|| (!in_a_guest()).then(|| "loading is refused: EPERM".to_owned()))
 }
 
+/// The mode that `GUARD_TEST_LOCKDOWN` says is the kernel's.
+fn is_locked_down() -> Result<()> {
+    let Ok(wanted) = std::env::var("GUARD_TEST_LOCKDOWN") else {
+        return Ok(());
+    };
+    let modes = fs::read_to_string("/sys/kernel/security/lockdown")?;
+    ensure!(modes.contains(&format!("[{wanted}]")), "{modes}");
+    Ok(())
+}
+
 #[test]
 fn check_proves_it_or_says_why_not_and_a_launch_agrees() -> Result<()> {
+    is_locked_down()?;
     let lines = check(&[])?;
     let mut stage = Stage::new("private")?;
     let insists = stage.agent().option("--tier", "T1");
