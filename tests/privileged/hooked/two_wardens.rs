@@ -1,5 +1,10 @@
 //! Two wardens at tier T1, each with programs of its own on every hook: neither decides for the other's sandboxes.
 
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
 use anyhow::{Result, ensure};
 use guard_tests::{
     acting::{Stage, act},
@@ -44,6 +49,25 @@ fn two_wardens_hold_their_own_sandboxes_and_no_other() -> Result<()> {
             "{records} refusals on record: {:?}",
             told.kernel
         );
+    }
+    // Taking the programs off takes seconds in an emulator, and whoever comes next has only some.
+    leave(&[&first, &second])
+}
+
+/// Waits until no process serves these stages any more.
+fn leave(stages: &[&Stage]) -> Result<()> {
+    let serves = |stage: &Stage| {
+        let state = stage.bench.state().into_os_string().into_encoded_bytes();
+        let mut processes =
+            fs::read_dir("/proc")?.filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok());
+        Ok::<_, std::io::Error>(processes.any(|line| line.windows(state.len()).any(|part| part == state)))
+    };
+    let until = Instant::now() + crate::PATIENCE;
+    for stage in stages {
+        while serves(stage)? {
+            ensure!(Instant::now() < until, "a warden does not leave");
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
     Ok(())
 }
