@@ -100,13 +100,28 @@ impl Machine {
 
 /// Of the two layers that refuse the open of a file outside, the one that this kernel asks first: who refuses ends it.
 pub(super) fn asked_first() -> Result<&'static str> {
-    let list = fs::read_to_string(LSM_LIST).with_context(|| format!("read `{LSM_LIST}`"))?;
-    list.trim()
-        .split(',')
+    let list = active_modules().with_context(|| format!("`{LSM_LIST}` cannot be read"))?;
+    list.split(',')
         .find_map(|name| match name {
             "bpf" => Some("bpf-lsm"),
             "landlock" => Some("landlock"),
             _ => None,
         })
-        .with_context(|| format!("neither `bpf` nor `landlock` is in `{}`", list.trim()))
+        .with_context(|| format!("neither `bpf` nor `landlock` is in `{list}`"))
+}
+
+/// The kernel's list of active modules.
+pub(super) fn active_modules() -> Option<String> {
+    let read = fs::read_to_string(LSM_LIST).ok().or_else(|| {
+        // Where nobody mounted securityfs, in a mount namespace of its own.
+        let script = format!("mount -t securityfs none /sys/kernel/security && cat {LSM_LIST}");
+        let done = Command::new("unshare")
+            .args(["--mount", "sh", "-c", &script])
+            .output()
+            .ok()?;
+        done.status
+            .success()
+            .then(|| String::from_utf8_lossy(&done.stdout).into_owned())
+    });
+    Some(read?.trim().to_owned())
 }

@@ -92,15 +92,14 @@ pub(super) fn wanted(tier: Tier, attempts: &Attempts) -> Result<Vec<Wanted>> {
     Ok(match tier {
         Tier::T2 => vec![secret, link, connect],
         Tier::T1 => {
-            let first = asked_first()?;
             let addon = Wanted::path("the add-on mapped as code", "mmap", &attempts.addon);
-            // The hook names what the link leads to, and the second refusal of the same is counted in a record of its own.
-            let secret = Wanted { records: 2, ..secret };
-            vec![
-                secret.by(first, "file_open"),
-                addon.by("bpf-lsm", "mmap_file"),
-                connect,
-            ]
+            let mut wanted = match asked_first()? {
+                // The hook names what the link leads to; the second refusal of the same is counted in a later record.
+                "bpf-lsm" => vec![Wanted { records: 2, ..secret }.by("bpf-lsm", "file_open")],
+                other => vec![secret.by(other, ""), link.by(other, "")],
+            };
+            wanted.extend([addon.by("bpf-lsm", "mmap_file"), connect]);
+            wanted
         }
     })
 }
@@ -123,4 +122,35 @@ pub(super) fn line(record: &Value) -> String {
         text("layer"),
         text("reason")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_record_that_does_not_name_the_hook_is_none() {
+        let wanted = Wanted::path("an open", "open", Path::new("/srv/secret")).by("bpf-lsm", "file_open");
+        let record = |layer: &str, hook: Value| {
+            json!({ "kind": "kernel", "server": "hostile", "decision": "deny", "op": "open", "layer": layer,
+                "path": "/srv/secret", "reason": "outside-roots", "detail": { "hook": hook } })
+        };
+        let good = record("bpf-lsm", "file_open".into());
+        let others = [
+            record("landlock", Value::Null),
+            record("bpf-lsm", Value::Null),
+            record("bpf-lsm", "mmap_file".into()),
+        ];
+        assert_eq!(wanted.find(&others).len(), 0);
+        assert_eq!(
+            wanted.find(&[others.as_slice(), &[good.clone()]].concat()),
+            [&good]
+        );
+        assert_eq!(
+            line(&good),
+            "op=open decision=deny layer=bpf-lsm hook=file_open reason=outside-roots /srv/secret"
+        );
+    }
 }

@@ -1,8 +1,8 @@
 //! Which tier this machine gives, facet by facet, and why not a higher one.
 
-use std::{fs, process::Command};
-
 use serde_json::Value;
+
+use super::machine::active_modules;
 
 pub(super) fn print(launch: &Value) {
     let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
@@ -49,20 +49,4 @@ fn bpf_lsm() -> String {
         Some(list) => format!("BPF LSM: not in this kernel's list of active modules ({list})"),
         None => "BPF LSM: not known, this kernel shows no list of active modules".to_owned(),
     }
-}
-
-fn active_modules() -> Option<String> {
-    let list = "/sys/kernel/security/lsm";
-    let read = fs::read_to_string(list).ok().or_else(|| {
-        // Where nobody mounted securityfs, in a mount namespace of its own.
-        let script = format!("mount -t securityfs none /sys/kernel/security && cat {list}");
-        let done = Command::new("unshare")
-            .args(["--mount", "sh", "-c", &script])
-            .output()
-            .ok()?;
-        done.status
-            .success()
-            .then(|| String::from_utf8_lossy(&done.stdout).into_owned())
-    });
-    Some(read?.trim().to_owned())
 }
