@@ -7,7 +7,7 @@ use crate::vm::{self, Case, Status, Vm};
 
 const KERNEL: &str = "6.12";
 /// Debian asks `bpf` last. Here it is asked before Landlock, which otherwise refuses the same opens and ends them.
-const ORDER: &str = "lsm=bpf,landlock,lockdown,yama";
+pub(super) const ORDER: &str = "lsm=bpf,landlock,lockdown,yama";
 
 /// Boots it and plays; everything is claimed and checked in there.
 pub(super) fn play(programs: &Programs) -> Result<()> {

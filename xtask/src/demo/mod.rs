@@ -60,7 +60,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let why = machine.why.as_deref().unwrap_or("`check` does not say why");
     println!("\nThis machine gives tier T2. It has no T1: {why}.");
-    println!("The same at tier T1, in a virtual machine with Debian's kernel (minutes in an emulator):");
+    println!("The same at tier T1, in a virtual machine with Debian's kernel (minutes in an emulator),");
+    println!(
+        "booted with `{}`: the security hooks are asked before Landlock.",
+        guest::ORDER
+    );
     guest::play(&programs)?;
     println!("\ndemo: everything holds, at tier T2 on this machine and at tier T1 in the virtual one");
     Ok(())

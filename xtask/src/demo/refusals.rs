@@ -144,10 +144,8 @@ mod tests {
             record("bpf-lsm", "mmap_file".into()),
         ];
         assert_eq!(wanted.find(&others).len(), 0);
-        assert_eq!(
-            wanted.find(&[others.as_slice(), &[good.clone()]].concat()),
-            [&good]
-        );
+        let all = [others.as_slice(), std::slice::from_ref(&good)].concat();
+        assert_eq!(wanted.find(&all), [&good]);
         assert_eq!(
             line(&good),
             "op=open decision=deny layer=bpf-lsm hook=file_open reason=outside-roots /srv/secret"
