@@ -3,6 +3,7 @@
 //!
 //! * `landlock`: its calls answer ENOSYS, for the program and all it starts
 //! * `directory DIR`: it is empty
+//! * `file OTHER FILE`: what is in FILE is what is in the other
 //! * `securityfs`: it is mounted where it belongs
 //! * `rights`: root without a capability
 //! * `cgroups`: no cgroup hierarchy is mounted
@@ -79,6 +80,12 @@ fn filesystem(kind: &str, at: &Path) -> Result<()> {
         .with_context(|| format!("failed to mount a {kind} on `{}`", at.display()))
 }
 
+fn instead(other: &Path, file: &Path) -> Result<()> {
+    own_mounts()?;
+    mount(Some(other), file, None::<&str>, MsFlags::MS_BIND, None::<&str>)
+        .with_context(|| format!("failed to mount `{}` on `{}`", other.display(), file.display()))
+}
+
 fn without_cgroups() -> Result<()> {
     own_mounts()?;
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
@@ -132,6 +139,7 @@ fn main() -> Result<()> {
     match next("what")?.to_str() {
         Some("landlock") => without_landlock()?,
         Some("directory") => filesystem("tmpfs", Path::new(&next("directory")?))?,
+        Some("file") => instead(Path::new(&next("other file")?), Path::new(&next("file")?))?,
         Some("securityfs") if Path::new("/sys/kernel/security/lsm").exists() => {}
         Some("securityfs") => filesystem("securityfs", Path::new("/sys/kernel/security"))?,
         Some("rights") => guard_agent::sys::process::drop_bounding_set()?,

@@ -1,20 +1,21 @@
 // An MCP client made of the official SDK: starts a server, lists its tools, makes the calls it is asked for.
-// One argument: {"sdk": DIR, "command": PROGRAM, "args": [...], "env": {...}, "calls": [{"name", "arguments"}]}.
+// One argument: {"sdk": DIR, "command": PROGRAM, "args": [...], "env": {...}, "calls": [{"name", "arguments"}],
+// "patience": SECONDS for one call}.
 // Prints one JSON object. What the server or its guard says on stderr is in it, line by line.
 import { createRequire } from 'node:module';
 import path from 'node:path';
 
-const { sdk, command, args, env = {}, calls = [] } = JSON.parse(process.argv[2]);
+const { sdk, command, args, env = {}, calls = [], patience } = JSON.parse(process.argv[2]);
 // The SDK is installed elsewhere; imports would look for it beside this file.
 const require = createRequire(path.join(sdk, 'package.json'));
 const { Client } = require('@modelcontextprotocol/sdk/client/index.js');
 const { StdioClientTransport, getDefaultEnvironment } = require('@modelcontextprotocol/sdk/client/stdio.js');
 
-const LIMIT = { timeout: 20_000 };
+const LIMIT = { timeout: patience * 1000 };
 setTimeout(() => {
-  console.error('demo-client: not done after 60 s');
+  console.error(`demo-client: not done after ${3 * patience} s`);
   process.exit(3);
-}, 60_000).unref();
+}, 3 * patience * 1000).unref();
 
 const transport = new StdioClientTransport({
   command,

@@ -44,6 +44,13 @@ const TOOLS = {
         socket.once('timeout', () => reject(new Error('timeout')) ?? socket.destroy());
       }),
   ],
+  load_addon: [
+    tool('load_addon', 'Loads native code into its own process', ['path']),
+    async ({ path: file }) => {
+      process.dlopen({ exports: {} }, file);
+      return `loaded ${path.basename(file)}`;
+    },
+  ],
   exec: [
     tool('exec', 'Runs a shell command', ['cmd']),
     ({ cmd }) =>

@@ -100,6 +100,8 @@ pub struct AgentBuilder {
     program: Option<PathBuf>,
     /// As somebody else.
     start: Option<Start>,
+    /// At whatever tier there is.
+    any_tier: bool,
 }
 
 impl AgentBuilder {
@@ -119,6 +121,7 @@ impl AgentBuilder {
             around: Vec::new(),
             program: None,
             start: None,
+            any_tier: false,
         }
     }
     /// At the tier that this run of the tests is for (see `tier.rs`), as the tests' user where that is not root's.
@@ -137,6 +140,12 @@ impl AgentBuilder {
     #[must_use]
     pub fn started(mut self, start: Start) -> Self {
         self.start = Some(start);
+        self
+    }
+    /// Without insisting on the tier of this run.
+    #[must_use]
+    pub fn any_tier(mut self) -> Self {
+        self.any_tier = true;
         self
     }
     /// Started by these words instead of directly.
@@ -231,7 +240,7 @@ impl AgentBuilder {
         words.extend(start.words);
         let mut command = Start { words, ..start }.command();
         command.arg("run").args(&self.options);
-        if by_root && !self.options.iter().any(|option| option == "--tier") {
+        if by_root && !self.any_tier && !self.options.iter().any(|option| option == "--tier") {
             command.args(Tier::insisted()?);
         }
         if with_command && !self.command.is_empty() {

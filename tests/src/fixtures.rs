@@ -70,6 +70,15 @@ pub fn node_native() -> Result<PathBuf> {
     Ok(place.join("check.cjs"))
 }
 
+/// The add-on itself.
+pub fn node_addon() -> Result<PathBuf> {
+    let script = node_native()?;
+    let package = "node_modules/@node-rs/crc32-linux-x64-gnu/crc32.linux-x64-gnu.node";
+    let addon = script.with_file_name(package);
+    ensure!(addon.is_file(), "npm installed no `{}`", addon.display());
+    Ok(addon)
+}
+
 /// A virtual environment of the distribution's Python with these packages.
 pub fn python_venv(packages: &[&str]) -> Result<PathBuf> {
     let name = format!(

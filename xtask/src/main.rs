@@ -47,7 +47,7 @@ enum Task {
     /// The page of every attempt and what refused it, from runs on every leg
     Containment(containment::Args),
     /// The main job with a real client and real servers, and a hostile one; every claim checked
-    Demo,
+    Demo(demo::Args),
     /// Rebuild the eBPF object, or prove that the committed one is current
     Ebpf(ebpf::Args),
     /// Licences, sources and reasons of the dependencies
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
         Task::Containment(args) => containment::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Licences => licences::run().map(|()| ExitCode::SUCCESS),
         Task::Tidy => tidy::run().map(|()| ExitCode::SUCCESS),
-        Task::Demo => demo::run().map(|()| ExitCode::SUCCESS),
+        Task::Demo(args) => demo::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Ebpf(args) => ebpf::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Mutants(args) => mutants::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Test(args) => test::run(&args),

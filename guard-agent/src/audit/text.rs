@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use super::{
-    body::{Exit, Gap, Kernel, Launch},
+    body::{Exit, Field, Gap, Kernel, Launch},
     record::{Body, Record, Signed},
     tail::Entry,
 };
@@ -137,7 +137,11 @@ fn kernel_text(line: &mut String, kernel: &Kernel) {
     if let Some(rights) = &kernel.rights {
         add(line, format_args!(" rights={}", escape(rights)));
     }
-    add(line, format_args!(" layer={} pid={}", kernel.layer, kernel.pid));
+    add(line, format_args!(" layer={}", kernel.layer));
+    if let Some(Field::Text(hook)) = kernel.detail.as_ref().and_then(|detail| detail.get("hook")) {
+        add(line, format_args!(" hook={}", octets(hook)));
+    }
+    add(line, format_args!(" pid={}", kernel.pid));
     if !kernel.calls.is_empty() {
         add(line, format_args!(" calls={}", escape(&kernel.calls.join(","))));
     }

@@ -14,6 +14,7 @@ use std::{
 };
 
 use guard_common::hooks::{self, Hook};
+use libc::{EACCES, EPERM};
 use nix::unistd::{Pid, pipe2};
 use serde::{Deserialize, Serialize};
 
@@ -36,10 +37,10 @@ use crate::{
     },
 };
 
-pub(super) const FACETS: [Facet; 2] = [Facet::Fs, Facet::Exec];
+pub(super) const FACETS: [Facet; 4] = [Facet::Fs, Facet::Net, Facet::Exec, Facet::Ipc];
 
 /// Hooks that have to have refused something when all was tried: by their own count.
-const REFUSED: [&Hook; 8] = [
+const REFUSED: [&Hook; 10] = [
     &hooks::FILE_OPEN,
     &hooks::MMAP_FILE,
     &hooks::PATH_MKNOD,
@@ -47,7 +48,9 @@ const REFUSED: [&Hook; 8] = [
     &hooks::PATH_LINK,
     &hooks::PATH_RENAME,
     &hooks::PATH_CHMOD,
+    &hooks::SOCKET_CREATE,
     &hooks::TASK_KILL,
+    &hooks::PTRACE_ACCESS_CHECK,
 ];
 
 /// The places of the attacks: a directory that is enrolled, and one beside it that is not. Removed when dropped.
@@ -103,45 +106,60 @@ struct Found {
 
 type Try = fn(&Places, BorrowedFd<'_>) -> Answer;
 
-/// Everything that is tried, and the facet it is about. Each leaves things as they were, also when it works.
-const TRIES: [(Facet, &str, Try); 10] = [
-    (Facet::Fs, "open a file outside", |places, _| {
+/// Everything that is tried, the facet it is about and how it is refused. Each leaves things as they were, also when it works.
+const TRIES: [(Facet, &str, i32, Try); 12] = [
+    (Facet::Fs, "open a file outside", EACCES, |places, _| {
         attacks::read(&places.file())
     }),
-    (Facet::Fs, "open a file outside for writing", |places, _| {
-        attacks::write(&places.file())
-    }),
-    (Facet::Fs, "make a file outside", |places, _| {
+    (
+        Facet::Fs,
+        "open a file outside for writing",
+        EACCES,
+        |places, _| attacks::write(&places.file()),
+    ),
+    (Facet::Fs, "make a file outside", EACCES, |places, _| {
         let new = places.outside.join("new");
         undone(File::create_new(&new).map(drop), || fs::remove_file(&new))
     }),
-    (Facet::Fs, "make a directory outside", |places, _| {
+    (Facet::Fs, "make a directory outside", EACCES, |places, _| {
         let new = places.outside.join("new");
         undone(fs::create_dir(&new), || fs::remove_dir(&new))
     }),
-    (Facet::Fs, "link a file into a root", |places, _| {
+    (Facet::Fs, "link a file into a root", EACCES, |places, _| {
         let link = places.inside.join("link");
         undone(fs::hard_link(places.file(), &link), || fs::remove_file(&link))
     }),
-    (Facet::Fs, "move a file into a root", |places, _| {
+    (Facet::Fs, "move a file into a root", EACCES, |places, _| {
         let moved = places.inside.join("moved");
         undone(fs::rename(places.file(), &moved), || {
             fs::rename(&moved, places.file())
         })
     }),
-    (Facet::Fs, "change a mode outside", |places, _| {
+    (Facet::Fs, "change a mode outside", EACCES, |places, _| {
         let mode = fs::Permissions::from_mode(0o600);
         Answer::of(fs::set_permissions(places.file(), mode))
     }),
-    (Facet::Fs, "signal a process outside", |_, _| {
-        attacks::signal(Pid::parent())
+    (Facet::Net, "make a netlink socket", EACCES, |_, _| {
+        attacks::netlink()
     }),
-    (Facet::Exec, "execute a program outside", |_, program| {
+    (Facet::Exec, "execute a program outside", EACCES, |_, program| {
         attacks::execute(program)
     }),
-    (Facet::Exec, "map a program outside as code", |_, program| {
-        Answer::of(sys::fs::map_code(program))
+    (
+        Facet::Exec,
+        "map a program outside as code",
+        EACCES,
+        |_, program| Answer::of(sys::fs::map_code(program)),
+    ),
+    (Facet::Ipc, "signal a process outside", EACCES, |_, _| {
+        attacks::signal(Pid::parent())
     }),
+    (
+        Facet::Ipc,
+        "read the memory of a process outside",
+        EPERM,
+        |_, _| attacks::read_memory(Pid::parent()),
+    ),
 ];
 
 /// Takes back what should not have worked: the second try finds what the first one found.
@@ -230,12 +248,7 @@ fn attacker(
     program: BorrowedFd<'_>,
     (mut tell, mut wait): (File, File),
 ) -> io::Result<Found> {
-    let answers = || {
-        TRIES
-            .iter()
-            .map(|(_, _, attack)| attack(places, program))
-            .collect()
-    };
+    let answers = || TRIES.iter().map(|(.., attack)| attack(places, program)).collect();
     let without = answers();
     fs::write(cgroup.join("cgroup.procs"), "0")?;
     tell.write_all(b"r")?;
@@ -333,11 +346,9 @@ fn findings(found: &Found) -> Vec<Finding> {
         TRIES
             .iter()
             .zip(found.without.iter().zip(&found.behind))
-            .filter(|((of, _, _), _)| *of == facet)
-            .map(|((_, what, _), (without, behind))| {
-                Attempt::new(what, &[libc::EACCES])
-                    .without(*without)
-                    .behind(*behind)
+            .filter(|((of, ..), _)| *of == facet)
+            .map(|((_, what, errno, _), (without, behind))| {
+                Attempt::new(what, &[*errno]).without(*without).behind(*behind)
             })
             .collect()
     };

@@ -3,7 +3,7 @@
 use std::{fmt, fs, io};
 
 use super::verdict::Why;
-use crate::confine::landlock::Absence;
+use crate::{confine::landlock::Absence, warden::kernel::locked_down};
 
 const LSM_LIST: &str = "/sys/kernel/security/lsm";
 
@@ -119,9 +119,35 @@ pub(super) fn without_tcp() -> Why {
 pub(super) fn without_unix_hooks(missing: &str) -> Why {
     why(
         format!("{missing}; seccomp refuses to make unix sockets instead"),
-        "boot a kernel of 6.7 or later",
+        if locked_down(missing) {
+            UNLOCK
+        } else {
+            "boot a kernel of 6.7 or later"
+        },
     )
 }
+
+/// The kernel does not take the programs that observe.
+pub(super) fn without_observation(missing: &str) -> Why {
+    why(
+        missing,
+        if locked_down(missing) {
+            UNLOCK
+        } else {
+            "use a kernel on which root may load raw tracepoint programs (5.10 or later)"
+        },
+    )
+}
+
+/// The kernel's types do not say what the programs of tier T1 need.
+pub(super) fn without_hooks(missing: &str) -> Why {
+    why(
+        missing,
+        "use a stock kernel of 6.1 or later with all of BPF LSM, and its own types at `/sys/kernel/btf`",
+    )
+}
+
+const UNLOCK: &str = "boot without `lockdown=confidentiality`; `lockdown=integrity` is no hindrance";
 
 pub(super) fn without_controllers(missing: &str) -> Why {
     why(

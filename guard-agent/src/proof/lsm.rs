@@ -25,6 +25,8 @@ const ANY_TYPE: u32 = 1;
 pub(super) enum Reached {
     /// The kernel does not describe itself.
     NoTypes,
+    /// What it says is not to be understood.
+    BadTypes,
     /// Its types have no such hook: built without `CONFIG_BPF_LSM`.
     NoHook,
     /// The errno of the load.
@@ -46,8 +48,12 @@ pub(super) fn attack(cgroup: &Path, id: u64, planted: &Path) -> Reached {
     {
         return Reached::NotLoaded(libc::EPERM);
     }
-    let Some(types) = fs::read(TYPES).ok().and_then(|data| KernelTypes::parse(&data)) else {
-        return Reached::NoTypes;
+    let types = match fs::read(TYPES) {
+        Ok(data) => KernelTypes::parse(&data),
+        Err(_) => return Reached::NoTypes,
+    };
+    let Some(types) = types else {
+        return Reached::BadTypes;
     };
     let Some(hook) = types.function(HOOK) else {
         return Reached::NoHook;
@@ -131,6 +137,10 @@ fn judge(reached: &Reached, list: &LsmList) -> Option<Verdict> {
             format!("this kernel shows no type information (`{TYPES}`)"),
             "use a kernel built with CONFIG_DEBUG_INFO_BTF, and mount sysfs",
         ),
+        Reached::BadTypes => Verdict::not_available(
+            format!("this kernel's type information (`{TYPES}`) is cut off or damaged"),
+            "see what is mounted over `/sys/kernel/btf`: the kernel's own file is whole",
+        ),
         Reached::NoHook => Verdict::not_available(
             format!("the kernel has no `{HOOK}`: it was built without BPF LSM"),
             "boot a kernel with `CONFIG_BPF_LSM`",
@@ -170,6 +180,7 @@ mod tests {
             assert_eq!(judge(&Reached::Hit, list), None, "{list}");
             for reached in [
                 Reached::NoTypes,
+                Reached::BadTypes,
                 Reached::NoHook,
                 Reached::NotLoaded(libc::EPERM),
                 Reached::NotLoaded(libc::EINVAL),

@@ -111,6 +111,13 @@ impl Proofs {
             .all(|facet| self.verdict(facet, Layer::BpfLsm).holds())
     }
 
+    /// Why they are not.
+    pub fn why_not_hooked(&self) -> Option<Why> {
+        hooks::FACETS
+            .into_iter()
+            .find_map(|facet| self.verdict(facet, Layer::BpfLsm).why().cloned())
+    }
+
     /// Whether this machine has tier T1 and somebody asked to go without.
     pub fn hooks_left_out(&self) -> bool {
         let verdict = self.verdict(Facet::Fs, Layer::BpfLsm);

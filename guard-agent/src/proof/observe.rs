@@ -106,16 +106,6 @@ pub(super) fn in_the_first_pid_namespace() -> Result<(), Why> {
     })
 }
 
-/// The kernel does not take the programs.
-pub(super) fn impossible(why: String) -> Why {
-    Why {
-        why,
-        change: Some(
-            "use a kernel on which root may load raw tracepoint programs (5.10 or later)".to_owned(),
-        ),
-    }
-}
-
 /// Without privilege.
 pub(super) fn needs_root() -> Verdict {
     Verdict::not_available(

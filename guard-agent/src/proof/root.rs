@@ -13,7 +13,7 @@ use super::{
     attacks,
     attempt::Finding,
     cgroup::{self, Reports},
-    child, hooks, landlock, lsm,
+    child, hooks, host, landlock, lsm,
     namespaces::{self, Owner},
     observe, pairs, seccomp, view,
 };
@@ -97,7 +97,7 @@ fn all(with: Privileged<'_>, proofs: &mut Proofs, until: Instant) -> Result<(), 
                 proofs.set(facet, layer, Verdict::NotAvailable(why.clone()));
             }
             proofs.observation = Verdict::NotAvailable(why.clone());
-            for facet in [Facet::Fs, Facet::Exec] {
+            for facet in hooks::FACETS {
                 proofs.set(facet, Layer::BpfLsm, Verdict::NotAvailable(why.clone()));
             }
         }
@@ -171,12 +171,16 @@ fn in_a_cgroup(
         (_, Some(Err(cause))) => Verdict::not_enforced(format!("its self-test did not work: {cause}")),
         (_, None) => Verdict::not_enforced("its self-test was not made"),
     };
+    let known = programs
+        .hooks_known()
+        .map_err(|error| host::without_hooks(&crate::refusal::chain(&error)));
     let lsm = joined(in_lsm, until).unwrap_or_else(lsm::Reached::Failed);
-    match (lsm::verdict(&lsm), wanted, &slot) {
+    match (lsm::verdict(&lsm), wanted.and(Ok(known)), &slot) {
         (Some(verdict), _, _) => proofs.set_all(lsm_pairs(), &verdict),
         (None, Err(why), _) => proofs.set_all(lsm_pairs(), &Verdict::NotEnforced(why)),
-        (None, Ok(()), Err(why)) => proofs.set_all(lsm_pairs(), &Verdict::NotAvailable(why.clone())),
-        (None, Ok(()), Ok(slot)) => match hooked(programs, (&cgroup, *slot), directory, program, until) {
+        (None, Ok(Err(why)), _) => proofs.set_all(lsm_pairs(), &Verdict::NotAvailable(why)),
+        (None, Ok(Ok(())), Err(why)) => proofs.set_all(lsm_pairs(), &Verdict::NotAvailable(why.clone())),
+        (None, Ok(Ok(())), Ok(slot)) => match hooked(programs, (&cgroup, *slot), directory, program, until) {
             Ok((findings, told)) => {
                 proofs.add(findings);
                 proofs.told = told;
@@ -189,9 +193,18 @@ fn in_a_cgroup(
     }
     // What the attackers were refused is no news.
     drain(programs, |_| {});
-    if !proofs.hooked() {
+    if let Some(Why { why, change }) = proofs.why_not_hooked() {
         // Half a tier is none.
         programs.hooks_stop();
+        let why = Why {
+            why: format!("the security hooks are not used: {why}"),
+            change,
+        };
+        for (facet, layer) in lsm_pairs() {
+            if proofs.verdict(facet, layer).holds() {
+                proofs.set(facet, layer, Verdict::NotEnforced(why.clone()));
+            }
+        }
     }
     cgroup::remove(&cgroup, until);
     if let Ok(slot) = slot {
@@ -221,8 +234,10 @@ fn hooked(
 /// From now on the kernel half watches the cgroup. A slot, or why it does not.
 fn observed(programs: &mut Programs, cgroup: &Sandbox) -> Result<u32, Why> {
     observe::in_the_first_pid_namespace()?;
-    let failed = |error| observe::impossible(crate::refusal::chain(&error));
-    programs.observation().map_err(observe::impossible)?;
+    let failed = |error| host::without_observation(&crate::refusal::chain(&error));
+    programs
+        .observation()
+        .map_err(|why| host::without_observation(&why))?;
     programs.observe_start().map_err(failed)?;
     programs.open_slot(cgroup.id(), true).map_err(|error| {
         programs.observe_stop();

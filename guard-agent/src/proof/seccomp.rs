@@ -44,7 +44,7 @@ fn all(file: &OwnedFd) -> Answers {
         memory_file: Answer::of(attacks::memory::make()),
         mode: attacks::mode(file),
         set_id: attacks::set_id(file),
-        read_memory: attacks::read_memory(),
+        read_memory: attacks::read_memory(nix::unistd::getpid()),
     }
 }
 

@@ -53,7 +53,7 @@ fn by_age() -> Result<Rows> {
 }
 
 fn lsm(verdict: &'static str, why: &'static str, change: &'static str) -> Rows {
-    ["fs", "exec"]
+    ["fs", "net", "exec", "ipc"]
         .map(|facet| (facet, "bpf-lsm", verdict, why, change))
         .into()
 }
@@ -103,6 +103,17 @@ fn is_told_as_it_is() -> Result<()> {
             rows.extend(lsm("not-available", why, "add `bpf` to the end of `lsm=`"));
             checked.says("T2", true)?;
             names(&checked, "bpf", false)?;
+            let insists = place.run_with(&[], |run| run.option("--tier", "T1"))?;
+            let told = format!(
+                "error: cannot launch `guard-probe` at tier T1\n  why: {why}\n  fix: {}\n",
+                checked.row("fs", "bpf-lsm")?.change
+            );
+            ensure!(
+                insists.finished.status.code() == Some(3) && insists.finished.stderr == told,
+                "{:?}",
+                insists.finished
+            );
+            ensure!(insists.launch.is_none(), "it was launched");
         }
         // Booted with `lsm=lockdown,yama,bpf`.
         "no-landlock" => {

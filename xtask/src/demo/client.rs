@@ -3,6 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, ensure};
@@ -13,6 +14,10 @@ pub(super) struct Client {
     pub(super) node: PathBuf,
     pub(super) script: PathBuf,
     pub(super) sdk: PathBuf,
+    /// For one call.
+    pub(super) patience: Duration,
+    /// How long a warden that `run` starts stays without a session.
+    pub(super) idle: Duration,
 }
 
 /// What became of one `tools/call`.
@@ -48,9 +53,9 @@ impl Client {
             "sdk": self.sdk,
             "command": command,
             "args": args,
-            // So that the warden leaves soon after the demo.
-            "env": { "GUARD_AGENT_IDLE_MS": "1500" },
+            "env": { "GUARD_AGENT_IDLE_MS": self.idle.as_millis().to_string() },
             "calls": calls,
+            "patience": self.patience.as_secs(),
         });
         let done = Command::new(&self.node)
             .arg(&self.script)

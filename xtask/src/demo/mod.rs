@@ -1,24 +1,31 @@
-//! `cargo xtask demo`: the product's main job with a real client and real servers, every claim checked.
+//! `cargo xtask demo`: the product's main job with a real client and real servers, every claim checked. Where this
+//! machine has no tier T1 it repeats itself in a virtual one that has.
 
 mod client;
+mod guest;
+mod machine;
+mod play;
+mod programs;
+mod refusals;
 mod stage;
 mod tier;
 mod trail;
 
 use std::{path::PathBuf, time::Instant};
 
-use anyhow::{Context as _, Result, ensure};
-use serde_json::{Value, json};
+use anyhow::{Result, ensure};
 
-use crate::{cargo, fixtures, setup};
-use client::{Answer, Client};
-use stage::{DOCUMENT, SECRET, Stage};
-use trail::Trail;
+use crate::setup;
+use machine::{Machine, Tier};
+use play::Demo;
+use programs::Programs;
 
-/// Whom servers run as under the guard when root starts it: a uid without an account.
-const USER: &str = "dynamic";
-/// One more such uid for the bare server, so that nothing but the guard is the difference.
-const BARE_UID: &str = "2100000000";
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// In a virtual machine: what it needs is there, node at this place
+    #[arg(long, hide = true, value_name = "NODE")]
+    inside: Option<PathBuf>,
+}
 
 /// What was claimed so far, and what of it did not hold.
 #[derive(Default)]
@@ -37,39 +44,44 @@ impl Claims {
     }
 }
 
-struct Demo {
-    agent: PathBuf,
-    client: Client,
-    server: PathBuf,
-    server_modules: PathBuf,
-    stage: Stage,
-    trail: Trail,
-    claims: Claims,
-}
-
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
+    if let Some(node) = &args.inside {
+        return play(&Programs::in_a_guest(node.clone()), &Machine::emulated());
+    }
     setup::root("cargo xtask demo")?;
     let start = Instant::now();
-    let mut demo = Demo::prepare()?;
+    println!("preparing: agent, node, the client SDK, a server and an add-on from npm");
+    let programs = Programs::here()?;
+    let machine = Machine::this(&programs.agent)?;
     println!("prepared in {:.1} s", start.elapsed().as_secs_f64());
+    play(&programs, &machine)?;
+    if machine.tier == Tier::T1 {
+        return Ok(());
+    }
+    let why = machine.why.as_deref().unwrap_or("`check` does not say why");
+    println!("\nThis machine gives tier T2. It has no T1: {why}.");
+    println!("The same at tier T1, in a virtual machine with Debian's kernel (minutes in an emulator),");
+    println!(
+        "booted with `{}`: the security hooks are asked before Landlock.",
+        guest::ORDER
+    );
+    guest::play(&programs)?;
+    println!("\ndemo: everything holds, at tier T2 on this machine and at tier T1 in the virtual one");
+    Ok(())
+}
+
+/// All of it, on the machine this process runs on.
+fn play(programs: &Programs, machine: &Machine) -> Result<()> {
     let start = Instant::now();
+    let mut demo = Demo::new(programs, machine)?;
     demo.ordinary_use()?;
     demo.hostile_server()?;
     demo.records()?;
-    let Demo {
-        stage, mut claims, ..
-    } = demo;
-    let gone = stage.clear();
-    claims.check(
-        gone.is_ok(),
-        &format!(
-            "nothing is left behind ({})",
-            gone.err().map_or_else(String::new, |e| format!("{e:#}"))
-        ),
-    );
+    let claims = demo.end();
     let passed = claims.made - claims.broken.len();
     println!(
-        "\ndemo: {passed} of {} checks hold, {:.1} s",
+        "\ndemo at tier {}: {passed} of {} checks hold, {:.1} s",
+        machine.tier.name(),
         claims.made,
         start.elapsed().as_secs_f64()
     );
@@ -79,265 +91,4 @@ pub(crate) fn run() -> Result<()> {
         claims.broken.join("; ")
     );
     Ok(())
-}
-
-impl Demo {
-    fn prepare() -> Result<Self> {
-        println!("preparing: agent, node, the client SDK and the server from npm");
-        let node = setup::node()?;
-        fixtures::keep_in(setup::fixtures()?);
-        let server = fixtures::node_server_filesystem()?;
-        let sdk = fixtures::node_sdk()?;
-        let agent = cargo::agent(&[])?;
-        let servers = crate::workspace().join("tests/servers");
-        let stage = Stage::new(&servers.join("hostile.mjs"))?;
-        Ok(Self {
-            client: Client {
-                node,
-                script: servers.join("demo-client.mjs"),
-                sdk,
-            },
-            server_modules: server
-                .ancestors()
-                .find(|dir| dir.join("node_modules").is_dir())
-                .context("the server lies in no `node_modules`")?
-                .to_owned(),
-            server,
-            trail: Trail {
-                agent: agent.clone(),
-                directory: stage.audit(),
-            },
-            agent,
-            stage,
-            claims: Claims::default(),
-        })
-    }
-
-    /// What a person writes before their server's command.
-    fn guarded(&self, name: &str, roots: &[PathBuf], command: &[String]) -> Vec<String> {
-        let text = |path: &PathBuf| path.display().to_string();
-        let mut all = vec![text(&self.agent), "run".into(), "--name".into(), name.into()];
-        for (flag, value) in [
-            ("--user", USER.to_owned()),
-            ("--state", text(&self.stage.state())),
-            ("--audit", text(&self.stage.audit())),
-        ] {
-            all.extend([flag.to_owned(), value]);
-        }
-        for root in roots {
-            all.extend(["--root".to_owned(), format!("{}:r", root.display())]);
-        }
-        all.push("--".into());
-        all.extend_from_slice(command);
-        all
-    }
-
-    fn node(&self, args: &[&PathBuf]) -> Vec<String> {
-        let mut all = vec![self.client.node.display().to_string()];
-        all.extend(args.iter().map(|path| path.display().to_string()));
-        all
-    }
-
-    /// A real client reads a real document through a real server, and notices nothing.
-    fn ordinary_use(&mut self) -> Result<()> {
-        let root = self.stage.root();
-        println!("\n1. An ordinary client and server, with the guard between them");
-        println!(
-            "   client  @modelcontextprotocol/sdk {}\n   server  @modelcontextprotocol/server-filesystem {}",
-            client::version(&self.client.sdk, "@modelcontextprotocol/sdk")?,
-            client::version(&self.server_modules, "@modelcontextprotocol/server-filesystem")?
-        );
-        println!("   $ guard-agent run --root docs:r -- node server-filesystem/dist/index.js docs");
-        let command = self.guarded(
-            "filesystem",
-            std::slice::from_ref(&root),
-            &self.node(&[&self.server, &root]),
-        );
-        let calls = [("read_text_file", json!({ "path": self.stage.document() }))];
-        let report = self.client.run(&command, &calls)?;
-        for line in &report.stderr {
-            println!("   | {line}");
-        }
-        println!(
-            "   {} {} has {} tools; `read_text_file docs/report.txt` gives {:?}",
-            report.server.name,
-            report.server.version,
-            report.tools.len(),
-            one_line(&report.answers)
-        );
-        let said = |text: &str| report.stderr.iter().any(|line| line.contains(text));
-        self.claims.check(
-            report.tools.iter().any(|tool| tool == "read_text_file"),
-            "the client sees the server's tools",
-        );
-        self.claims.check(
-            report
-                .answers
-                .first()
-                .is_some_and(|a| !a.is_error && a.text.contains(DOCUMENT)),
-            "the document in the root is read",
-        );
-        self.claims
-            .check(said("contained at tier T2"), "the guard says its tier");
-        Ok(())
-    }
-
-    /// The same hostile server twice, as the same user: bare, then guarded.
-    fn hostile_server(&mut self) -> Result<()> {
-        let address = self.stage.listener()?;
-        let attempts: [(&str, &str, Value); 3] = [
-            (
-                "read a secret outside the root",
-                "read_secret",
-                json!({ "path": self.stage.secret() }),
-            ),
-            (
-                "follow a link that leads out",
-                "read_secret",
-                json!({ "path": self.stage.link() }),
-            ),
-            (
-                "connect to a port on loopback",
-                "connect",
-                json!({ "host": address.ip().to_string(), "port": address.port().to_string() }),
-            ),
-        ];
-        let calls = attempts.clone().map(|(_, tool, arguments)| (tool, arguments));
-        println!("\n2. A hostile server (tests/servers/hostile.mjs) and the same client");
-        println!("   both times under a uid without an account; the secret is readable by everybody");
-        let hostile = self.node(&[&self.stage.hostile()]);
-        let mut bare: Vec<String> = [
-            "/usr/bin/setpriv",
-            "--reuid",
-            BARE_UID,
-            "--regid",
-            BARE_UID,
-            "--clear-groups",
-            "--",
-        ]
-        .map(str::to_owned)
-        .to_vec();
-        bare.extend_from_slice(&hostile);
-        let bare = self.client.run(&bare, &calls)?;
-        let bare_arrived = self.stage.arrived();
-        let command = self.guarded("hostile", &[self.stage.root(), self.stage.code()], &hostile);
-        let guarded = self.client.run(&command, &calls)?;
-        let guarded_arrived = self.stage.arrived();
-        println!("   {:<32}{:<44}guarded", "", "bare");
-        for (index, (what, ..)) in attempts.iter().enumerate() {
-            let row = |answers: &[Answer]| answers.get(index).cloned().context("an answer is missing");
-            let (free, held) = (row(&bare.answers)?, row(&guarded.answers)?);
-            println!("   {what:<32}{:<44}{}", verdict(&free), verdict(&held));
-            self.claims.check(!free.is_error, &format!("bare, it can {what}"));
-            self.claims
-                .check(held.is_error, &format!("guarded, it cannot {what}"));
-            self.claims
-                .check(!held.text.contains(SECRET), "no byte of the secret comes through");
-        }
-        let secrets = bare
-            .answers
-            .iter()
-            .filter(|answer| answer.text.contains(SECRET))
-            .count();
-        self.claims.check(secrets == 2, "bare, the secret is read twice");
-        println!(
-            "   {:<32}{bare_arrived:<44}{guarded_arrived}",
-            "connections that arrived"
-        );
-        self.claims
-            .check(bare_arrived == 1, "bare, the connection arrives");
-        self.claims
-            .check(guarded_arrived == 0, "guarded, no connection arrives");
-        Ok(())
-    }
-
-    fn records(&mut self) -> Result<()> {
-        println!("\n3. What is on record");
-        let records = self.trail.settled(2)?;
-        for line in self.trail.lines()?.lines() {
-            println!("   {}", shorten(line, 132));
-        }
-        let of = |kind: &str, server: &str| {
-            records
-                .iter()
-                .filter(|record| record["kind"] == kind && record["server"] == server)
-                .count()
-        };
-        for server in ["filesystem", "hostile"] {
-            self.claims.check(
-                of("launch", server) == 1,
-                &format!("the launch of `{server}` is on record"),
-            );
-            self.claims.check(
-                of("exit", server) == 1,
-                &format!("the exit of `{server}` is on record"),
-            );
-        }
-        let port = self.stage.listener()?.port();
-        let denied = records.iter().any(|record| {
-            record["kind"] == "kernel"
-                && record["server"] == "hostile"
-                && record["op"].as_str().is_some_and(|op| op.starts_with("connect"))
-                && record["decision"] == "deny"
-                && record["layer"] == "cgroup-bpf"
-                && record["port"] == port
-        });
-        self.claims
-            .check(denied, "the kernel's refusal of the connection is on record");
-        for (what, path) in [
-            ("the secret", self.stage.secret()),
-            ("the link", self.stage.link()),
-        ] {
-            let refused = records.iter().any(|record| {
-                record["kind"] == "kernel"
-                    && record["server"] == "hostile"
-                    && record["op"].as_str().is_some_and(|op| op.starts_with("open"))
-                    && record["decision"] == "deny"
-                    && record["path"].as_str() == path.to_str()
-            });
-            self.claims
-                .check(refused, &format!("the refused open of {what} is on record"));
-        }
-        println!("   $ guard-agent audit verify");
-        for line in self.trail.verify()?.lines() {
-            println!("   {line}");
-        }
-        let bad = self.trail.tampering_shows(self.stage.path())?;
-        println!("   and with one word changed in a copy (`deny` to `allow`):\n   {bad}");
-        self.claims
-            .check(bad.starts_with("BAD"), "a changed record is found");
-        let launch = records
-            .iter()
-            .find(|record| record["kind"] == "launch")
-            .context("no launch record")?;
-        println!("\n4. What this machine enforces");
-        tier::print(launch);
-        self.claims
-            .check(launch["tier"] == "T2", "the record says the tier");
-        Ok(())
-    }
-}
-
-fn verdict(answer: &Answer) -> String {
-    let text = answer.text.lines().next().unwrap_or_default();
-    if answer.is_error {
-        format!("refused: {}", text.split(':').next().unwrap_or_default())
-    } else {
-        format!("succeeds: {}", shorten(text, 32))
-    }
-}
-
-fn one_line(answers: &[Answer]) -> String {
-    answers
-        .first()
-        .map_or_else(String::new, |answer| shorten(answer.text.trim(), 60))
-}
-
-fn shorten(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
-    short.push('…');
-    short
 }

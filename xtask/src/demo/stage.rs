@@ -1,4 +1,4 @@
-//! The place the demo plays in: a root with a document and a link that leads out, a secret beside it, a listener.
+//! The place the demo plays in: a root with a document, a link that leads out and code, a secret beside it, a listener.
 
 use std::{
     fs,
@@ -20,12 +20,12 @@ pub(super) struct Stage {
 
 impl Stage {
     /// Ordinary permissions let everybody read all of it, so what is refused later is not refused by them.
-    pub(super) fn new(hostile: &Path) -> Result<Self> {
+    pub(super) fn new(parent: &Path, hostile: &Path, addon: &Path) -> Result<Self> {
         let place = tempfile::Builder::new()
             .prefix("guard-demo-")
             .permissions(fs::Permissions::from_mode(0o755))
-            .tempdir()
-            .context("create a folder for the demo")?;
+            .tempdir_in(parent)
+            .with_context(|| format!("create a folder for the demo in `{}`", parent.display()))?;
         let listener = TcpListener::bind("127.0.0.1:0").context("listen on loopback")?;
         listener.set_nonblocking(true).context("set up the listener")?;
         let stage = Self { place, listener };
@@ -35,8 +35,8 @@ impl Stage {
         write(&stage.document(), DOCUMENT)?;
         write(&stage.secret(), SECRET)?;
         symlink(stage.secret(), stage.link()).context("plant the link")?;
-        let code = fs::read_to_string(hostile).with_context(|| format!("read `{}`", hostile.display()))?;
-        write(&stage.hostile(), &code)?;
+        copy(hostile, &stage.hostile())?;
+        copy(addon, &stage.addon())?;
         Ok(stage)
     }
 
@@ -54,6 +54,10 @@ impl Stage {
     }
     pub(super) fn link(&self) -> PathBuf {
         self.at("docs/notes.txt")
+    }
+    /// Native code, which a root to be read is not there for.
+    pub(super) fn addon(&self) -> PathBuf {
+        self.at("docs/plugin.node")
     }
     fn outside(&self) -> PathBuf {
         self.at("private")
@@ -85,8 +89,8 @@ impl Stage {
     }
 
     /// Waits until no process names this place any more, then removes it.
-    pub(super) fn clear(self) -> Result<()> {
-        let until = Instant::now() + Duration::from_secs(10);
+    pub(super) fn clear(self, patience: Duration) -> Result<()> {
+        let until = Instant::now() + patience;
         loop {
             let left = processes_naming(self.path());
             if left.is_empty() {
@@ -94,7 +98,8 @@ impl Stage {
             }
             if Instant::now() > until {
                 bail!(
-                    "processes of the demo are still there after 10 s: {}",
+                    "processes of the demo are still there after {} s: {}",
+                    patience.as_secs(),
                     left.join(", ")
                 );
             }
@@ -107,8 +112,17 @@ impl Stage {
     }
 }
 
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::copy(from, to).with_context(|| format!("copy `{}`", from.display()))?;
+    readable(to)
+}
+
 fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("write `{}`", path.display()))?;
+    readable(path)
+}
+
+fn readable(path: &Path) -> Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o644))
         .with_context(|| format!("let everybody read `{}`", path.display()))
 }

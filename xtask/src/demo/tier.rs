@@ -1,8 +1,8 @@
 //! Which tier this machine gives, facet by facet, and why not a higher one.
 
-use std::{fs, process::Command};
-
 use serde_json::Value;
+
+use super::machine::active_modules;
 
 pub(super) fn print(launch: &Value) {
     let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
@@ -12,6 +12,8 @@ pub(super) fn print(launch: &Value) {
         text(&launch["kernel_release"]),
         launch["landlock_abi"]
     );
+    println!("   each layer was attacked when the warden started, without it and behind it:");
+    let mut told = Vec::new();
     for facet in ["fs", "net", "exec", "ipc", "resources"] {
         let found = &launch["enforcement"][facet];
         let layers: Vec<String> = found["layers"]
@@ -23,44 +25,28 @@ pub(super) fn print(launch: &Value) {
         if layers.is_empty() {
             println!("   {facet:<10} NOT ENFORCED");
         } else {
-            println!("   {facet:<10} {}", layers.join(", "));
+            let layers = layers.join(", ");
+            println!("   {facet:<10} {layers}: {}", text(&found["self_test"]));
         }
         for missing in found["missing"].as_array().into_iter().flatten() {
-            println!(
-                "   {:<10} - without {}: {}",
-                "",
-                text(&missing["layer"]),
-                text(&missing["why"])
-            );
+            let line = format!("without {}: {}", text(&missing["layer"]), text(&missing["why"]));
+            // Of several facets alike.
+            if !told.contains(&line) {
+                println!("   {:<10} - {line}", "");
+                told.push(line);
+            }
         }
     }
     println!("   {}", bpf_lsm());
-    println!("   T1 would add BPF LSM programs; this build has none, so T2 is the highest it gives");
 }
 
 /// What there is to say about BPF LSM on this kernel.
 fn bpf_lsm() -> String {
     match active_modules() {
         Some(list) if list.split(',').any(|name| name == "bpf") => {
-            format!("BPF LSM: in this kernel's list of active modules ({list}), no program of ours loaded")
+            format!("BPF LSM: in this kernel's list of active modules ({list})")
         }
         Some(list) => format!("BPF LSM: not in this kernel's list of active modules ({list})"),
         None => "BPF LSM: not known, this kernel shows no list of active modules".to_owned(),
     }
-}
-
-fn active_modules() -> Option<String> {
-    let list = "/sys/kernel/security/lsm";
-    let read = fs::read_to_string(list).ok().or_else(|| {
-        // Where nobody mounted securityfs, in a mount namespace of its own.
-        let script = format!("mount -t securityfs none /sys/kernel/security && cat {list}");
-        let done = Command::new("unshare")
-            .args(["--mount", "sh", "-c", &script])
-            .output()
-            .ok()?;
-        done.status
-            .success()
-            .then(|| String::from_utf8_lossy(&done.stdout).into_owned())
-    });
-    Some(read?.trim().to_owned())
 }

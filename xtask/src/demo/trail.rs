@@ -12,6 +12,7 @@ use serde_json::Value;
 pub(super) struct Trail {
     pub(super) agent: PathBuf,
     pub(super) directory: PathBuf,
+    pub(super) patience: Duration,
 }
 
 impl Trail {
@@ -49,7 +50,7 @@ impl Trail {
     /// Waits for the exit records of `sessions` and the checkpoint over them: the server's end is recorded a moment
     /// after its client left, and the trail is closed two seconds later.
     pub(super) fn settled(&self, sessions: usize) -> Result<Vec<Value>> {
-        let until = Instant::now() + Duration::from_secs(10);
+        let until = Instant::now() + self.patience;
         loop {
             let records = self.records()?;
             let exits = records.iter().filter(|record| record["kind"] == "exit").count();
@@ -61,14 +62,15 @@ impl Trail {
             }
             ensure!(
                 Instant::now() < until,
-                "{exits} of {sessions} sessions have an exit record after 10 s, the last record is a checkpoint: {signed}"
+                "{exits} of {sessions} sessions have an exit record after {} s, the last record is a checkpoint: {signed}",
+                self.patience.as_secs()
             );
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
-    pub(super) fn lines(&self) -> Result<String> {
-        self.text(&["tail", "--lines", "1000"])
+    pub(super) fn lines(&self, server: &str) -> Result<String> {
+        self.text(&["tail", "--lines", "1000", "--server", server])
     }
 
     pub(super) fn verify(&self) -> Result<String> {
@@ -94,6 +96,7 @@ impl Trail {
         let other = Self {
             agent: self.agent.clone(),
             directory: copy,
+            patience: self.patience,
         };
         let done = other.command(&["verify"])?;
         let said = String::from_utf8_lossy(&done.stdout).into_owned();

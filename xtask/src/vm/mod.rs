@@ -21,10 +21,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
-pub(crate) use cases::{Case, binary_case};
+pub(crate) use cases::{Case, binary_case, layer};
 pub(crate) use cli::{Args, main};
 pub(crate) use payload::{build, stripped};
 use qemu::Machine;
+pub(crate) use tree::Tree;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// What a machine may take for all but its case: 5 s on an idle core, 25 s where five others want it.

@@ -203,6 +203,7 @@ fn full_kernel() -> Body {
         detail: Some(BTreeMap::from([
             ("flags".into(), Field::Number(Number(u64::MAX))),
             ("name".into(), Field::Text("x".into())),
+            ("hook".into(), Field::Text("file_open".into())),
         ])),
         pid: 4711,
         tid: 4712,

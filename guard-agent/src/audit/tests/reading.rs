@@ -105,8 +105,8 @@ fn each_kind_has_one_readable_line() {
         lines,
         [
             r"     1 launch     files s-1 call=7 T2 uid=1000 roots=[/srv/docs:rw]: node \xffx",
-            "     2 kernel     files deny connect /run/x.sock… 127.0.0.1:80 rights=rw layer=cgroup-bpf pid=4711 \
-             calls=c-1 exe=/usr/bin/node EPERM repeat=3: network is `none`",
+            "     2 kernel     files deny connect /run/x.sock… 127.0.0.1:80 rights=rw layer=cgroup-bpf hook=file_open \
+             pid=4711 calls=c-1 exe=/usr/bin/node EPERM repeat=3: network is `none`",
             "     3 exit       files s-1 call=7 signaled code=1 signal=9 after 1.234s: gateway: the client closed its end",
             "     4 gap        s-1 call=7 ring-full lost=12 bytes=34 cpu=1 saved=torn-1.0.bin",
             "     5 checkpoint record 4 signed by",

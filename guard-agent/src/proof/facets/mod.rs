@@ -68,9 +68,9 @@ pub fn layers(ground: Ground) -> &'static [(Facet, &'static [Layer])] {
     match ground {
         Ground::Machine => &[
             (Facet::Fs, &[Namespaces, View, LANDLOCK, BpfLsm]),
-            (Facet::Net, &[Namespaces, CgroupBpf, Seccomp]),
+            (Facet::Net, &[Namespaces, CgroupBpf, Seccomp, BpfLsm]),
             (Facet::Exec, &[View, Seccomp, LANDLOCK, BpfLsm]),
-            (Facet::Ipc, &[Namespaces, Seccomp, CgroupBpf, LANDLOCK]),
+            (Facet::Ipc, &[Namespaces, Seccomp, CgroupBpf, LANDLOCK, BpfLsm]),
             (Facet::Resources, &[CgroupLimits]),
         ],
         Ground::UserNamespace => &[

@@ -15,7 +15,7 @@ pub enum KernelError {
     #[error("cannot load eBPF program `{program}`{}", said(verifier))]
     Load {
         program: &'static str,
-        /// The end of what the verifier wrote, on one line.
+        /// What the verifier says against it, on one line.
         verifier: String,
         source: io::Error,
     },
@@ -86,22 +86,45 @@ fn stated(layout: Option<u64>) -> String {
     layout.map_or_else(|| "not stated".to_owned(), |hash| format!("{hash:016x}"))
 }
 
+/// What stands in the reason when the kernel hides its memory from eBPF programs.
+const LOCKED_DOWN: &str =
+    "the kernel lets no eBPF program read its memory, as under `lockdown=confidentiality`";
+
+/// Whether a reason why a program is not in force is the kernel's lockdown.
+pub fn locked_down(why: &str) -> bool {
+    why.contains(LOCKED_DOWN)
+}
+
 fn said(verifier: &str) -> String {
+    // A helper that every kernel has for these programs; under lockdown it is taken for one that is not there.
+    let no_helper = ["cannot use helper bpf_probe_read", "unknown func bpf_probe_read"];
     if verifier.is_empty() {
         String::new()
+    } else if no_helper.iter().any(|text| verifier.contains(text)) {
+        format!(", {LOCKED_DOWN}")
     } else {
         format!(", the verifier says: {verifier}")
     }
 }
 
-/// The last lines of a verifier log, where it says why, on one line.
-pub(super) fn log_tail(log: &str) -> String {
-    // Newer verifiers end with advice and statistics, after the reason.
-    const LINES: usize = 16;
+/// The lines of a verifier log that say why, without the instructions before them and the figures after them.
+pub(super) fn log_reason(log: &str) -> String {
+    const LINES: usize = 4;
+    let instruction = |line: &str| {
+        line.split_once(':')
+            .is_some_and(|(number, _)| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let figures = [
+        "verification time ",
+        "stack depth ",
+        "processed ",
+        "mark_precise: ",
+    ];
     let lines: Vec<&str> = log
         .lines()
         .map(str::trim)
-        .filter(|line| !line.is_empty())
+        .filter(|line| !line.is_empty() && !line.starts_with(';') && !instruction(line))
+        .filter(|line| !figures.iter().any(|begin| line.starts_with(begin)))
         .collect();
     lines
         .get(lines.len().saturating_sub(LINES)..)
@@ -113,14 +136,49 @@ pub(super) fn log_tail(log: &str) -> String {
 mod tests {
     use super::*;
 
+    /// The end of a log of Linux 6.12 under lockdown.
+    const LOG: &str = "40: (b7) r2 = 72                      ; R2_w=72\n\
+                       ;  @ helpers.rs:1178\n\
+                       41: (85) call bpf_probe_read#4\n\
+                       program of this type cannot use helper bpf_probe_read#4\n\
+                       verification time 1863 usec\n\
+                       stack depth 88\n\
+                       processed 39 insns (limit 1000000) max_states_per_insn 0 total_states 3\n";
+
     #[test]
-    fn the_log_keeps_its_end() {
-        assert_eq!(log_tail(""), "");
-        assert_eq!(log_tail("a\n\n  b \n"), "a | b");
-        let long: String = (0..20).map(|line| format!("{line}\n")).collect();
+    fn what_the_log_says_against_a_program_is_kept_and_no_more() {
+        assert_eq!(log_reason(""), "");
+        assert_eq!(log_reason("a\n\n  b \n"), "a | b");
         assert_eq!(
-            log_tail(&long),
-            "4 | 5 | 6 | 7 | 8 | 9 | 10 | 11 | 12 | 13 | 14 | 15 | 16 | 17 | 18 | 19"
+            log_reason(LOG),
+            "program of this type cannot use helper bpf_probe_read#4"
         );
+        let long: String = (0..20).map(|line| format!("line {line}\n")).collect();
+        assert_eq!(log_reason(&long), "line 16 | line 17 | line 18 | line 19");
+    }
+
+    #[test]
+    fn lockdown_is_told_from_other_reasons() {
+        let text = |verifier: &str| {
+            let error = KernelError::Load {
+                program: "sys_exit",
+                verifier: verifier.to_owned(),
+                source: io::Error::from_raw_os_error(22),
+            };
+            error.to_string()
+        };
+        for log in [&log_reason(LOG), "unknown func bpf_probe_read_kernel#113"] {
+            assert_eq!(
+                text(log),
+                format!("cannot load eBPF program `sys_exit`, {LOCKED_DOWN}")
+            );
+            assert!(locked_down(&text(log)));
+        }
+        let other = text("R5 !read_ok");
+        assert_eq!(
+            other,
+            "cannot load eBPF program `sys_exit`, the verifier says: R5 !read_ok"
+        );
+        assert!(!locked_down(&other));
     }
 }

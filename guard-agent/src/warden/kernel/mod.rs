@@ -27,7 +27,7 @@ mod told;
 
 pub use btf::{Argument, KernelTypes};
 pub use decode::{Endpoint, NetEvent};
-pub use error::KernelError;
+pub use error::{KernelError, locked_down};
 pub use event::{CallEvent, DecodeError, Event, ExecEvent, KernelPath, Origin, UserPath, VerdictEvent};
 pub use events::{Drained, Events};
 pub use loader::{ProgramInfo, Programs};

@@ -14,7 +14,7 @@ use std::{
 use aya::maps::{Map, MapData};
 use aya_obj::{EbpfSectionKind, Object, generated::bpf_insn};
 
-use super::error::{KernelError, log_tail};
+use super::error::{KernelError, log_reason};
 use crate::sys::bpf;
 
 /// Programs to be loaded, and maps until somebody takes them.
@@ -113,7 +113,7 @@ impl Prepared {
         let c_name = CString::new(name).map_err(KernelError::object)?;
         load(&c_name, &program.license, &function.instructions).map_err(|failure| KernelError::Load {
             program: name,
-            verifier: log_tail(&failure.log),
+            verifier: log_reason(&failure.log),
             source: failure.error,
         })
     }

@@ -132,12 +132,11 @@ pub fn tier(request: &LaunchRequest, kernel: &KernelFacts, doubt: Option<&str>) 
             )),
         };
     }
-    let why = kernel.proofs.verdict(Facet::Fs, Layer::BpfLsm);
-    let why = why.why();
+    let why = kernel.proofs.why_not_hooked();
     Err(Refusal::not_enforced(
         format!("cannot launch `{}` at tier T1", request.server),
-        why.map_or_else(String::new, |why| why.why.clone()),
-        why.and_then(|why| why.change.clone())
+        why.as_ref().map_or_else(String::new, |why| why.why.clone()),
+        why.and_then(|why| why.change)
             .unwrap_or_else(|| "see `guard-agent check`, or leave `--tier` out".to_owned()),
     ))
 }

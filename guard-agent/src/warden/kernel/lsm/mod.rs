@@ -45,11 +45,7 @@ impl Lsm {
             verifier: String::new(),
             source,
         })?;
-        if !places.missing.is_empty() {
-            return Err(KernelError::Unknown {
-                missing: places.missing.join("; "),
-            });
-        }
+        places.complete()?;
         let mut programs = Vec::with_capacity(places.hooks.len());
         for (hook, number) in &places.hooks {
             programs.push((*hook, prepared.load_hook(hook.name, *number)?));

@@ -7,7 +7,7 @@ use guard_common::{
     hooks::{Argument, HOOKS, Hook, Presence, Slot, What},
 };
 
-use super::super::{btf::KernelTypes, told};
+use super::super::{btf::KernelTypes, error::KernelError, told};
 
 /// A global, and the members whose offsets add up to it.
 type Place = (&'static str, &'static [(&'static str, &'static str)]);
@@ -51,7 +51,7 @@ pub(in crate::warden::kernel) struct Places {
     /// Of each hook that is there, the number of its function.
     pub(super) hooks: Vec<(&'static Hook, u32)>,
     /// What refuses the tier, for people.
-    pub(super) missing: Vec<String>,
+    missing: Vec<String>,
     /// Where other modules' verdicts are to be seen. None of it refuses anything.
     pub(in crate::warden::kernel) told: told::Places,
 }
@@ -80,6 +80,16 @@ impl Places {
             places.hook(types, hook);
         }
         places
+    }
+
+    /// What is not there refuses the tier.
+    pub(super) fn complete(&self) -> Result<(), KernelError> {
+        if self.missing.is_empty() {
+            return Ok(());
+        }
+        Err(KernelError::Unknown {
+            missing: self.missing.join("; "),
+        })
     }
 
     fn member(&mut self, types: &KernelTypes, global: &'static str, members: &[(&str, &str)]) {

@@ -14,6 +14,11 @@ use super::{
 };
 
 impl Programs {
+    /// Whether this kernel has all that tier T1 needs to know of it.
+    pub fn hooks_known(&self) -> Result<(), KernelError> {
+        self.places.complete()
+    }
+
     /// Puts the programs of tier T1 in force, all or none. Nobody is under them before [`Self::enforce`]. Once: after
     /// it has failed it fails.
     pub fn hooks_start(&mut self) -> Result<(), KernelError> {
