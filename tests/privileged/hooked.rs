@@ -183,8 +183,14 @@ fn outside(stage: &Stage) -> String {
 #[test]
 fn what_landlock_refuses_first_is_on_record_as_the_object_it_is() -> Result<()> {
     ensure!(in_a_guest(), "this machine has no tier T1 to be tested");
+    let mut before: Option<Stage> = None;
     for view in VIEWS {
-        let mut stage = Stage::started(view)?;
+        let mut stage = Stage::new(view)?;
+        // Both have one warden: it takes long to start here.
+        if let Some(before) = &mut before {
+            std::mem::swap(&mut stage.bench, &mut before.bench);
+        }
+        stage.start(&stage.agent())?;
         let path = outside(&stage);
         ensure!(stage.act(&act("open", &path))? == "EACCES", "{view}");
         // Nobody's of the sandbox's: ours to open, and refused to nobody.
@@ -225,6 +231,7 @@ fn what_landlock_refuses_first_is_on_record_as_the_object_it_is() -> Result<()> 
         let here = u64::from(std::process::id());
         ensure!(told.kernel.iter().all(|record| record["pid"] != here));
         ensure!(told.gaps.is_empty(), "{:?}", told.gaps);
+        before = Some(stage);
     }
     Ok(())
 }
