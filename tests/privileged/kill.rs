@@ -439,7 +439,7 @@ fn random() -> Result<()> {
     on_stage(|stage| {
         let outside = Outside::new(stage)?;
         outside.control(stage)?;
-        let ordinary = Ordinary::start(&stage.path().join("ordinary"));
+        let ordinary = Ordinary::start(&stage.path().join("ordinary"), Duration::from_millis(100));
         let views = Tier::current()?.views();
         for round in 0..rounds {
             let roles = [Role::Run, Role::Warden, Role::Reaper, Role::Init];

@@ -86,7 +86,7 @@ fn obey(words: &[&str]) -> String {
             together::flip(number(rounds), path, number(at) as usize, number(other) as u8)
         }
         ["play", calls @ ..] => together::play(calls),
-        ["ordinary", directory] => together::ordinary(directory),
+        ["ordinary", directory, pause] => together::ordinary(directory, number(pause)),
         ["peek", pid] => children::peek(number(pid) as i32),
         ["send", socket, file] => children::send(number(socket) as i32, number(file) as i32),
         ["take", socket] => children::take(number(socket) as i32),

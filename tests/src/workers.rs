@@ -117,10 +117,11 @@ pub struct Ordinary {
 }
 
 impl Ordinary {
-    pub fn start(at: &Path) -> Self {
+    /// `pause`: between the rounds, where others need the processor.
+    pub fn start(at: &Path, pause: Duration) -> Self {
         fs::create_dir(at).unwrap();
         let mut subject = Subject::start();
-        subject.tell(&format!("ordinary {}", hex(at)));
+        subject.tell(&format!("ordinary {} {}", hex(at), pause.as_millis()));
         let ordinary = Self {
             subject,
             at: at.to_owned(),

@@ -1,6 +1,10 @@
 //! Other programs are loaded, attached and detached, or fail half-way, while these decide.
 
-use std::{fs, os::fd::AsFd as _, time::Instant};
+use std::{
+    fs,
+    os::fd::AsFd as _,
+    time::{Duration, Instant},
+};
 
 use guard_agent::{refusal::chain, sys::process::pidfd_open};
 use guard_common::hooks::{FILE_OPEN, HOOKS, Presence};
@@ -70,7 +74,7 @@ fn half(name: &str) {
 #[test]
 fn programs_that_come_and_go_lose_no_verdict() {
     let mut stage = Stage::set("churn");
-    let ordinary = Ordinary::start(&stage.at("ordinary"));
+    let ordinary = Ordinary::start(&stage.at("ordinary"), Duration::ZERO);
     stage.enforce();
     let forbidden = stage.at("outside/file");
     let process = |subject: &Subject| pidfd_open(i32::try_from(subject.pid()).unwrap()).unwrap();

@@ -1,7 +1,7 @@
 //! Rings and maps that are full, and entries that are gone: who is outside notices nothing, and who is inside gets
 //! nothing by it.
 
-use std::{fs::File, os::fd::AsFd as _};
+use std::{fs::File, os::fd::AsFd as _, time::Duration};
 
 use guard_agent::refusal::chain;
 use guard_common::{
@@ -41,7 +41,7 @@ fn another(stage: &mut Stage, name: &str) -> (u64, u32, Subject) {
 #[test]
 fn what_is_full_or_gone_harms_nobody_outside_and_opens_nothing_inside() {
     let mut stage = Stage::set("failures");
-    let ordinary = Ordinary::start(&stage.at("ordinary"));
+    let ordinary = Ordinary::start(&stage.at("ordinary"), Duration::ZERO);
     stage.enforce();
     let forbidden = stage.at("outside/file");
     let inside = std::mem::replace(&mut stage.inside, Subject::start());

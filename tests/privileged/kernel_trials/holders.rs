@@ -1,7 +1,7 @@
 //! Who holds the programs may be stopped or killed: as long as one of them is there they decide, and after the last one
 //! nobody outside has noticed.
 
-use std::os::fd::AsFd as _;
+use std::{os::fd::AsFd as _, time::Duration};
 
 use guard_agent::warden::kernel::{CounterReader, Programs};
 use guard_tests::{
@@ -36,7 +36,7 @@ impl Holder {
 #[test]
 fn whoever_holds_the_programs_may_be_stopped_or_killed() {
     let mut stage = Stage::set("holders");
-    let ordinary = Ordinary::start(&stage.at("ordinary"));
+    let ordinary = Ordinary::start(&stage.at("ordinary"), Duration::ZERO);
     stage.enforce();
     let forbidden = stage.at("outside/file");
     let warden = Holder::of(&stage.programs);

@@ -10,7 +10,7 @@ use std::{
     process::{Command, Stdio},
     sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     thread,
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use crate::Call;
@@ -182,9 +182,9 @@ pub(crate) fn play(calls: &[&str]) -> String {
     format!("{moves} {failed}")
 }
 
-/// What ordinary programs do, in a directory, until there is another order: the rounds, and the first of what failed.
-/// How many rounds there were is in the file `rounds`.
-pub(crate) fn ordinary(directory: &str) -> String {
+/// What ordinary programs do, in a directory, until there is another order, with so many milliseconds between the rounds.
+/// Answers how many there were, and the first of what failed; the file `rounds` has the number meanwhile.
+pub(crate) fn ordinary(directory: &str, pause: u64) -> String {
     use std::os::unix::ffi::OsStringExt as _;
     let directory = PathBuf::from(std::ffi::OsString::from_vec(crate::unhex(directory)));
     let work = match Work::new(directory) {
@@ -205,6 +205,7 @@ pub(crate) fn ordinary(directory: &str) -> String {
             }
         }
         rounds += 1;
+        thread::sleep(Duration::from_millis(pause));
     }
     format!(
         "{rounds} {} {}",
