@@ -26,7 +26,9 @@ pub fn patience() -> u32 {
         return 1;
     }
     let slow = std::env::var("GUARD_TEST_SLOW").ok();
-    slow.and_then(|text| text.parse().ok()).unwrap_or(1).clamp(1, MOST)
+    slow.and_then(|text| text.parse().ok())
+        .unwrap_or(1)
+        .clamp(1, MOST)
 }
 
 /// What a process passes on to one whose environment it sets itself (the sandbox's init).
