@@ -19,6 +19,18 @@ pub fn point(_name: &str) -> io::Result<()> {
     Ok(())
 }
 
+/// How much longer than usual others are waited for: on emulated machines tests say so. Once in any other build.
+pub fn patience() -> u32 {
+    const MOST: u32 = 3;
+    if !cfg!(feature = "faults") {
+        return 1;
+    }
+    let slow = std::env::var("GUARD_TEST_SLOW").ok();
+    slow.and_then(|text| text.parse().ok())
+        .unwrap_or(1)
+        .clamp(1, MOST)
+}
+
 /// What a process passes on to one whose environment it sets itself (the sandbox's init).
 pub fn inherited() -> Option<String> {
     if cfg!(feature = "faults") {

@@ -3,9 +3,7 @@
 use std::{
     collections::BTreeSet,
     io::Read as _,
-    net::TcpListener,
-    os::unix::net::UnixListener,
-    process::ExitCode,
+    process::{Command, ExitCode},
     time::{Duration, Instant},
 };
 
@@ -20,12 +18,18 @@ use guard_tests::{
     },
     programs,
     tier::Tier,
+    workers::Ordinary,
 };
 use libtest_mimic::{Arguments, Failed, Trial};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+
+#[path = "kill/outside.rs"]
+mod outside;
+
+use outside::Outside;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
@@ -83,6 +87,9 @@ fn main() -> ExitCode {
     }
     trials.push(Trial::test("during::warden_and_reaper_while_init_hangs", || {
         told(init_hangs())
+    }));
+    trials.push(Trial::test("during::warden_stands_still", || {
+        told(warden_stands_still())
     }));
     trials.push(Trial::test("two_sessions_one_warden", || told(two_sessions())));
     trials.push(Trial::test("random_moments", || told(random())));
@@ -232,6 +239,27 @@ fn sweeping(step: &str, who: Role) -> Result<()> {
     })
 }
 
+/// A warden that is not scheduled any more: what it loaded decides without it, and it goes on where it was.
+fn warden_stands_still() -> Result<()> {
+    on_stage(|stage| {
+        let outside = Outside::new(stage)?;
+        let mut session = busy(stage, "", &outside.words)?;
+        let warden = stage.wait_for(Role::Warden)?;
+        stop(warden);
+        // Enough for its ring to fill up: what the server tries it tries without a pause.
+        std::thread::sleep(limit(Duration::from_millis(500)).min(Duration::from_secs(10)));
+        outside.untouched(stage)?;
+        kill(Pid::from_raw(warden), Signal::SIGCONT)?;
+        let mut input = session.stdin.take().context("its input is taken")?;
+        std::io::Write::write_all(&mut input, b"still\n")?;
+        ensure!(session.line()? == "still", "it answers");
+        shoot(session.pid());
+        drop(session.wait()?);
+        outside.untouched(stage)?;
+        ended_well(stage)
+    })
+}
+
 fn stop(pid: i32) {
     let _ = kill(Pid::from_raw(pid), Signal::SIGSTOP);
 }
@@ -242,57 +270,6 @@ fn processes(stage: &Stage) -> Vec<i32> {
         .into_iter()
         .flat_map(|role| left.pids(role))
         .collect()
-}
-
-/// Listeners outside that the server must never reach, alive or dying.
-struct Outside {
-    tcp: TcpListener,
-    unix: UnixListener,
-    words: Vec<String>,
-}
-
-impl Outside {
-    fn new(stage: &Stage) -> Result<Self> {
-        use std::os::unix::fs::PermissionsExt as _;
-        let tcp = TcpListener::bind("127.0.0.1:0")?;
-        tcp.set_nonblocking(true)?;
-        // In the server's own root: the view does not hide it.
-        let path = stage.work("socket");
-        let unix = UnixListener::bind(&path)?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777))?;
-        unix.set_nonblocking(true)?;
-        let words = vec![
-            format!("connect={}", tcp.local_addr()?),
-            format!("connect={}", path.display()),
-        ];
-        Ok(Self { tcp, unix, words })
-    }
-
-    fn untouched(&self) -> Result<()> {
-        self.touched_at_most(false)
-    }
-
-    /// `socket`: whether a connection to the socket in the server's own root may have come.
-    fn touched_at_most(&self, socket: bool) -> Result<()> {
-        let tcp = self.tcp.accept().is_ok();
-        let unix = self.unix.accept().is_ok();
-        ensure!(
-            !tcp && (socket || !unix),
-            "a connection arrived outside (tcp: {tcp}, unix: {unix})"
-        );
-        Ok(())
-    }
-
-    /// The listeners listen: what does not arrive was not sent.
-    fn control(&self, stage: &Stage) -> Result<()> {
-        drop(std::net::TcpStream::connect(self.tcp.local_addr()?)?);
-        drop(std::os::unix::net::UnixStream::connect(stage.work("socket"))?);
-        ensure!(
-            self.tcp.accept().is_ok() && self.unix.accept().is_ok(),
-            "the listeners hear nothing at all"
-        );
-        Ok(())
-    }
 }
 
 /// An init that reads no word any more dies with the warden all the same: the kernel ends it.
@@ -342,7 +319,7 @@ fn during(roles: &[Role]) -> Result<()> {
             "they are seen while it lives"
         );
         std::thread::sleep(Duration::from_millis(100));
-        outside.untouched()?;
+        outside.untouched(stage)?;
 
         let victims: Vec<i32> = roles.iter().flat_map(|role| left.pids(*role)).collect();
         ensure!(
@@ -371,10 +348,10 @@ fn during(roles: &[Role]) -> Result<()> {
         stage.wait_until("namespaces are kept alive", || {
             left::held(&namespaces, now).is_empty().then_some(())
         })?;
-        // With its two holders the cgroup's programs are gone. Namespaces hold until init is dead, and none holds a
-        // socket in the server's own root.
-        let nobody_holds = roles == [Role::Warden, Role::Reaper] && Tier::current()? == Tier::T2;
-        outside.touched_at_most(nobody_holds)?;
+        // With its two holders the eBPF programs are gone. Namespaces and Landlock hold until init is dead, and neither
+        // holds a socket in the server's own root.
+        let nobody_holds = roles == [Role::Warden, Role::Reaper] && Tier::current()?.is_root();
+        outside.touched_at_most(stage, nobody_holds)?;
         eprintln!("  {roles:?}: everything dead {took:?} after the shot");
 
         stage.works()?;
@@ -460,20 +437,31 @@ fn random() -> Result<()> {
         chance.seed
     );
     on_stage(|stage| {
+        let outside = Outside::new(stage)?;
+        outside.control(stage)?;
+        let ordinary = Ordinary::start(&stage.path().join("ordinary"), Duration::from_millis(100));
+        let views = Tier::current()?.views();
         for round in 0..rounds {
             let roles = [Role::Run, Role::Warden, Role::Reaper, Role::Init];
             let role = roles[chance.below(4) as usize];
             let after = Duration::from_micros(chance.below(150_000));
-            one_round(stage, role, after, chance.below(2) == 0)
+            let traffic = chance.below(2) == 0;
+            let view = views[round as usize % views.len()];
+            let words = ["stubborn", "daemons=1"].map(str::to_owned).into_iter();
+            let words = words.chain(outside.words.iter().cloned());
+            let words = words.chain(["say=ready", "echo", "forever"].map(str::to_owned));
+            let command = stage.puppet_with(&["--view", view], words);
+            one_round(stage, command, role, after, traffic)
+                .and_then(|()| outside.untouched(stage))
                 .with_context(|| format!("round {round}: {role:?} after {after:?} (seed {})", chance.seed))?;
         }
+        eprintln!("  {} rounds of ordinary work outside", ordinary.unharmed());
         Ok(())
     })
 }
 
-fn one_round(stage: &Stage, role: Role, after: Duration, traffic: bool) -> Result<()> {
-    let words = ["stubborn", "daemons=1", "say=ready", "echo", "forever"];
-    let mut session = stage.start(&mut stage.puppet(words))?;
+fn one_round(stage: &Stage, mut command: Command, role: Role, after: Duration, traffic: bool) -> Result<()> {
+    let mut session = stage.start(&mut command)?;
     let start = Instant::now();
     // Some rounds close the input at once, so that the shot meets the end of the session.
     let feeder = session.stdin.take().filter(|_| traffic).map(|mut stdin| {

@@ -14,6 +14,8 @@
 
 #[path = "observe/children.rs"]
 mod children;
+#[path = "observe/together.rs"]
+mod together;
 #[path = "observe/uring.rs"]
 mod uring;
 
@@ -77,6 +79,14 @@ fn obey(words: &[&str]) -> String {
             |path| children::by_handle(number(mount) as i32, &path),
         ),
         ["child"] => children::child(),
+        ["race", rounds, least, path, calls @ ..] => {
+            together::race(number(rounds), number(least), path, calls)
+        }
+        ["flip", rounds, path, at, other] => {
+            together::flip(number(rounds), path, number(at) as usize, number(other) as u8)
+        }
+        ["play", calls @ ..] => together::play(calls),
+        ["ordinary", directory, pause] => together::ordinary(directory, number(pause)),
         ["peek", pid] => children::peek(number(pid) as i32),
         ["send", socket, file] => children::send(number(socket) as i32, number(file) as i32),
         ["take", socket] => children::take(number(socket) as i32),

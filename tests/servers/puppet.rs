@@ -64,6 +64,7 @@ fn act(name: &str, value: &str) -> io::Result<Option<u8>> {
         "middle" => middle(value)?,
         "orphans" => orphans(number()?)?,
         "connect" => connect(value.to_owned()),
+        "leak" => leak(value)?,
         "status" => io::copy(&mut File::open("/proc/self/status")?, &mut io::stdout()).map(drop)?,
         _ => return Err(io::Error::other("no such word")),
     }
@@ -239,4 +240,18 @@ fn connect(target: String) {
             );
         }
     });
+}
+
+/// `FROM:TO`: tries to read a file without a pause, on a thread, as long as the program lives. Its bytes go to another.
+fn leak(value: &str) -> io::Result<()> {
+    let (from, to) = value.split_once(':').ok_or(io::ErrorKind::InvalidInput)?;
+    let (from, to) = (from.to_owned(), to.to_owned());
+    thread::spawn(move || {
+        loop {
+            if let Ok(bytes) = fs::read(&from) {
+                drop(fs::write(&to, bytes));
+            }
+        }
+    });
+    Ok(())
 }

@@ -20,4 +20,5 @@ pub mod require;
 pub mod suite;
 pub mod tier;
 pub mod tiny_elf;
+pub mod workers;
 pub mod world;

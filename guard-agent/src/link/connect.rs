@@ -119,7 +119,8 @@ pub(super) fn unexpected(message: &FromWarden) -> Refusal {
 /// A connection that was welcomed, with the warden started if need be.
 fn greet(directory: &Path, hooks: bool) -> Result<Channel, Refusal> {
     let directory = state::prepare(directory)?;
-    let end = Instant::now() + LIMIT;
+    let limit = LIMIT * crate::fault::patience();
+    let end = Instant::now() + limit;
     loop {
         match connect(&directory.join(SOCKET)) {
             Ok((channel, warden)) => match hello(&channel).and_then(|files| same_files(warden, files)) {
@@ -140,7 +141,7 @@ fn greet(directory: &Path, hooks: bool) -> Result<Channel, Refusal> {
             Err(error) => return Err(failed(error.to_string())),
         }
         if Instant::now() > end {
-            return Err(failed(format!("no warden answered within {} s", LIMIT.as_secs())));
+            return Err(failed(format!("no warden answered within {} s", limit.as_secs())));
         }
         std::thread::sleep(Duration::from_millis(2));
     }

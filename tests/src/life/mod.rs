@@ -33,4 +33,4 @@ pub fn second() -> Duration {
 }
 
 /// How long anything at all may take before a test gives up.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(120);

@@ -128,9 +128,15 @@ impl Stage {
     /// `guard-agent run` with the puppet and its words.
     #[must_use]
     pub fn puppet<T: AsRef<str>>(&self, words: impl IntoIterator<Item = T>) -> Command {
+        self.puppet_with(&[], words)
+    }
+
+    /// The same with flags of `run` of its own.
+    #[must_use]
+    pub fn puppet_with<T: AsRef<str>>(&self, flags: &[&str], words: impl IntoIterator<Item = T>) -> Command {
         let program = self.path().join("bin/guard-puppet").display().to_string();
         let words = words.into_iter().map(|word| word.as_ref().to_owned());
-        self.run_command(std::iter::once(program).chain(words))
+        self.run_with(flags, std::iter::once(program).chain(words))
     }
 
     /// The same for a fault in a write of the session's end, which is known by its number: what the puppet does is
@@ -142,9 +148,7 @@ impl Stage {
         } else {
             &[]
         };
-        let program = self.path().join("bin/guard-puppet").display().to_string();
-        let words = words.into_iter().map(|word| word.as_ref().to_owned());
-        self.run_with(flags, std::iter::once(program).chain(words))
+        self.puppet_with(flags, words)
     }
 
     /// A warden, without a `run` that starts it.

@@ -62,11 +62,11 @@ impl Tree {
     }
 
     fn object(&self) -> PathBuf {
-        self.root.join("guard-agent/ebpf/guard.bpf.o")
+        self.root.join(MADE[0])
     }
 
     fn manifest(&self) -> PathBuf {
-        self.root.join("guard-agent/ebpf/manifest.json")
+        self.root.join(MADE[1])
     }
 
     /// Build directory of the kernel half, and where a fresh object is put.
@@ -85,20 +85,39 @@ pub(crate) fn check_committed() -> Result<()> {
     run(&Args { check: true })
 }
 
-fn rebuild(tree: &Tree) -> Result<()> {
+/// Builds the object of another checkout and puts it in place there, untried: who uses it loads it.
+pub(crate) fn rebuild_in(root: &Path) -> Result<()> {
+    let tree = Tree {
+        root: root.to_owned(),
+    };
     let toolchain = Toolchain::ensure()?;
-    let object = build(tree, &toolchain)?;
-    let mut manifest = Manifest {
+    let object = build(&tree, &toolchain)?;
+    put(&tree, &object, toolchain.versions).map(drop)
+}
+
+/// What [`rebuild_in`] changes, relative to the checkout.
+pub(crate) const MADE: [&str; 2] = ["guard-agent/ebpf/guard.bpf.o", "guard-agent/ebpf/manifest.json"];
+
+/// Puts an object in place that no kernel has seen.
+fn put(tree: &Tree, object: &[u8], toolchain: Versions) -> Result<Manifest> {
+    let manifest = Manifest {
         source_sha256: source_hash(&tree.root)?,
-        object_sha256: hex(&Sha256::digest(&object)),
-        toolchain: toolchain.versions,
+        object_sha256: hex(&Sha256::digest(object)),
+        toolchain,
         verified_on: None,
         programs: Vec::new(),
     };
-    let before = [tree.object(), tree.manifest()].map(|path| (fs::read(&path).ok(), path));
     fs::create_dir_all(tree.root.join("guard-agent/ebpf"))?;
-    write(&tree.object(), &object)?;
+    write(&tree.object(), object)?;
     write_manifest(tree, &manifest)?;
+    Ok(manifest)
+}
+
+fn rebuild(tree: &Tree) -> Result<()> {
+    let toolchain = Toolchain::ensure()?;
+    let object = build(tree, &toolchain)?;
+    let before = [tree.object(), tree.manifest()].map(|path| (fs::read(&path).ok(), path));
+    let mut manifest = put(tree, &object, toolchain.versions)?;
     // The loader embeds the object, so both had to be in place before the load test.
     match load_test(tree, &tree.object()) {
         Ok(programs) => {

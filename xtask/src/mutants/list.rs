@@ -46,6 +46,11 @@ impl Mutant {
         self.test.split_once(' ').map_or("", |(_, test)| test)
     }
 
+    /// What it changes is in the eBPF object, which then has to be made anew.
+    pub(super) fn is_kernel_half(&self) -> bool {
+        self.file.starts_with("guard-ebpf/")
+    }
+
     /// The file with the change in it.
     pub(super) fn apply(&self, text: &str) -> Result<String> {
         let count = text.matches(&self.find).count();
@@ -116,14 +121,13 @@ pub(super) fn leg_of<'a>(mutant: &Mutant, legs: &'a [Leg]) -> Result<&'a Leg> {
         .find(|leg| leg.name == mutant.leg())
         .with_context(|| format!("mutant `{}`: no leg `{}`", mutant.name, mutant.leg()))?;
     // Not every case of the virtual machines is a test program that takes a name.
-    if let Program::Xtask(args) = &leg.program {
-        ensure!(
-            args.iter().any(|arg| arg.starts_with("test:")),
-            "mutant `{}`: leg `{}` has no tests by name",
-            mutant.name,
-            leg.name
-        );
-    }
+    let guest = matches!(leg.program, Program::Xtask(_));
+    ensure!(
+        !guest || leg.guest_test().is_some(),
+        "mutant `{}`: leg `{}` has no tests by name",
+        mutant.name,
+        leg.name
+    );
     Ok(leg)
 }
 

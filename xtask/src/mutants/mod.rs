@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::{
-    setup,
+    ebpf, setup,
     test::suite::{self, Leg},
 };
 use list::Mutant;
@@ -183,9 +183,17 @@ impl Stage {
         let leg = list::leg_of(mutant, &self.legs)?;
         let path = self.scratch.path.join(&mutant.file);
         let text = fs::read_to_string(&path).with_context(|| format!("read `{}`", path.display()))?;
-        fs::write(&path, mutant.apply(&text)?).with_context(|| format!("change `{}`", path.display()))?;
+        let changed = mutant.apply(&text)?;
+        let before = self
+            .scratch
+            .keep(if mutant.is_kernel_half() { &ebpf::MADE } else { &[] })?;
+        fs::write(&path, changed).with_context(|| format!("change `{}`", path.display()))?;
         let result = self.turns_red(mutant, leg);
         fs::write(&path, text).with_context(|| format!("restore `{}`", path.display()))?;
+        before
+            .into_iter()
+            .try_for_each(|(path, bytes)| fs::write(path, bytes))
+            .context("restore the eBPF object")?;
         Ok(Row {
             name: mutant.name.clone(),
             test: mutant.test.clone(),
@@ -195,6 +203,9 @@ impl Stage {
     }
 
     fn turns_red(&self, mutant: &Mutant, leg: &Leg) -> Result<()> {
+        if mutant.is_kernel_half() {
+            ebpf::rebuild_in(&self.scratch.path).context("the eBPF object does not compile")?;
+        }
         let program = self.programs.get(&leg.name).map(PathBuf::as_path);
         match program {
             Some(_) => run::build_agent(&self.scratch, leg),

@@ -14,10 +14,13 @@ use super::{
     leftover::{self, Watch},
     tree::Scratch,
 };
-use crate::test::{
-    process,
-    suite::{Leg, Program},
-    totals::Totals,
+use crate::{
+    test::{
+        process,
+        suite::{Leg, Program},
+        totals::Totals,
+    },
+    vm,
 };
 
 /// Longer than any single test; one that hangs has not turned red.
@@ -65,9 +68,11 @@ pub(super) fn from_outside(leg: &Leg) -> bool {
 
 /// Compiles the agent as the leg wants it. The error is the compiler's.
 pub(super) fn build_agent(scratch: &Scratch, leg: &Leg) -> Result<()> {
-    // The runner of the virtual machines builds what it needs; only whether it can is asked here.
-    let asked = matches!(leg.program, Program::Xtask(_)).then_some(&[][..]);
-    let Some(features) = leg.agent.or(asked) else {
+    if let Some((test, features)) = leg.guest_test() {
+        // As the runner of the virtual machines will: that takes time a test has not.
+        return cargo(scratch, &words(&vm::test_build(test, features))).map(drop);
+    }
+    let Some(features) = leg.agent else {
         return Ok(());
     };
     let mut args = words(&["build", "--package", "guard-agent", "--bin", "guard-agent"]);

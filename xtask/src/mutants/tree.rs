@@ -74,6 +74,16 @@ impl Scratch {
         Ok(())
     }
 
+    /// What is in some files, to be written back.
+    pub(super) fn keep(&self, files: &[&str]) -> Result<Vec<(PathBuf, Vec<u8>)>> {
+        let read = |file: &&str| {
+            let path = self.path.join(file);
+            let bytes = fs::read(&path).with_context(|| format!("read `{}`", path.display()))?;
+            Ok((path, bytes))
+        };
+        files.iter().map(read).collect()
+    }
+
     /// Cargo here, without the caller's choice of another target directory.
     pub(super) fn cargo(&self) -> Command {
         let mut command = cargo::command();

@@ -77,6 +77,17 @@ pub(crate) struct Leg {
     pub(crate) agent: Option<&'static [&'static str]>,
 }
 
+impl Leg {
+    /// The test program that the leg runs in a virtual machine, and whether its agent fails on request.
+    pub(crate) fn guest_test(&self) -> Option<(&str, bool)> {
+        let Program::Xtask(args) = &self.program else {
+            return None;
+        };
+        let test = args.iter().find_map(|arg| arg.strip_prefix("test:"))?;
+        Some((test, args.iter().any(|arg| arg == "--faults")))
+    }
+}
+
 /// Every leg of the file, in its order.
 pub(crate) fn load(root: &Path, full: bool) -> Result<Vec<Leg>> {
     let path = root.join("tests/suite.toml");

@@ -135,6 +135,33 @@ pub(crate) fn find(name: &str, args: &[String], faults: bool) -> Result<Vec<Case
 /// A test of the `guard-tests` package. The agent and the package's programs lie beside it in `/case`, the
 /// package's files are below `GUARD_TESTS_DIR`. With `faults` the agent fails on request.
 pub(crate) fn test_case(test: &str, args: &[String], faults: bool) -> Result<Case> {
+    let built = payload::build(&test_build(test, faults))?;
+    let mut case = Case::new(test, &[&format!("/case/{test}")]);
+    case.argv.extend_from_slice(args);
+    for program in built {
+        case.files.file(
+            format!("/case/{}", program.name),
+            &payload::stripped(&program.path)?,
+            0o755,
+        );
+    }
+    let sources = crate::workspace().join("tests");
+    case.files
+        .host_filtered(&sources, Path::new("/case/tests"), |path| {
+            path.extension().is_none_or(|extension| extension != "rs")
+        })?;
+    // Tests copy a dynamic program of the host.
+    case.files.elf(Path::new("/usr/bin/true"))?;
+    case.modules
+        .extend(FAMILIES.iter().map(|name| (*name).to_owned()));
+    case.disk_mb = Some(512);
+    case.env
+        .push(("GUARD_TESTS_DIR".to_owned(), "/case/tests".to_owned()));
+    Ok(case)
+}
+
+/// What cargo is told to build of it.
+pub(crate) fn test_build(test: &str, faults: bool) -> Vec<&str> {
     let mut cargo = vec![
         "build",
         "-p",
@@ -148,29 +175,7 @@ pub(crate) fn test_case(test: &str, args: &[String], faults: bool) -> Result<Cas
     if faults {
         cargo.extend(["--features", "guard-agent/faults"]);
     }
-    let built = payload::build(&cargo)?;
-    let mut case = Case::new(test, &[&format!("/case/{test}")]);
-    case.argv.extend_from_slice(args);
-    for program in built {
-        case.files.file(
-            format!("/case/{}", program.name),
-            &payload::stripped(&program.path)?,
-            0o755,
-        );
-    }
-    let sources = super::workspace().join("tests");
-    case.files
-        .host_filtered(&sources, Path::new("/case/tests"), |path| {
-            path.extension().is_none_or(|extension| extension != "rs")
-        })?;
-    // Tests copy a dynamic program of the host.
-    case.files.elf(Path::new("/usr/bin/true"))?;
-    case.modules
-        .extend(FAMILIES.iter().map(|name| (*name).to_owned()));
-    case.disk_mb = Some(512);
-    case.env
-        .push(("GUARD_TESTS_DIR".to_owned(), "/case/tests".to_owned()));
-    Ok(case)
+    cargo
 }
 
 /// A further tree by name, for `--with`.

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
-pub(crate) use cases::{Case, binary_case, layer};
+pub(crate) use cases::{Case, binary_case, layer, test_build};
 pub(crate) use cli::{Args, main};
 pub(crate) use payload::{build, stripped};
 use qemu::Machine;
@@ -205,13 +205,6 @@ fn make_ext4(path: &Path, mb: u64) -> Result<()> {
         .map(drop)
 }
 
-pub(crate) fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap_or(Path::new("."))
-        .to_owned()
-}
-
 pub(crate) fn cache_dir() -> PathBuf {
-    workspace().join("target/vm")
+    crate::workspace().join("target/vm")
 }

@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 
 use anyhow::{Context as _, Result, ensure};
 
+use super::cache_dir;
 use super::tree::{MERGED, Tree};
-use super::{cache_dir, workspace};
 use crate::apt::{self, Index};
 
 /// Folders and files every guest has.
@@ -180,7 +180,7 @@ pub(crate) fn build(args: &[&str]) -> Result<Vec<Built>> {
     let done = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(args)
         .args(["--quiet", "--message-format=json-render-diagnostics"])
-        .current_dir(workspace())
+        .current_dir(crate::workspace())
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
@@ -197,16 +197,21 @@ pub(crate) fn build(args: &[&str]) -> Result<Vec<Built>> {
         .collect())
 }
 
-/// A copy of a program without its debug information, made when the program is newer. What a guest does not carry
-/// it does not unpack: nine tenths of a debug build.
+/// A copy of a program without its debug information. What a guest does not carry it does not unpack: nine tenths of a
+/// debug build.
 pub(crate) fn stripped(program: &Path) -> Result<PathBuf> {
-    let dir = cache_dir().join("stripped");
+    // Beside it: another checkout that shares the kernels has others of the same name.
+    let dir = program
+        .parent()
+        .context("a program in no folder")?
+        .join("stripped");
     fs::create_dir_all(&dir).context("create a folder for stripped programs")?;
     let name = program.file_name().context("a program without a name")?;
     let at = dir.join(name);
     let changed = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified());
     let source = changed(program).with_context(|| format!("find `{}`", program.display()))?;
-    if changed(&at).is_ok_and(|made| made > source) {
+    // Of this very one: cargo puts an older build in place again when its features are asked for again.
+    if changed(&at).is_ok_and(|made| made == source) {
         return Ok(at);
     }
     // Two runs at once must not read a half-made one.
@@ -214,6 +219,12 @@ pub(crate) fn stripped(program: &Path) -> Result<PathBuf> {
     let mut strip = Command::new("strip");
     strip.arg("--strip-debug").arg("-o").arg(new.path()).arg(program);
     apt::output(&mut strip).with_context(|| format!("strip `{}`", program.display()))?;
+    // `strip` may have put another file in its place.
+    fs::File::options()
+        .write(true)
+        .open(new.path())
+        .and_then(|file| file.set_modified(source))
+        .with_context(|| format!("date `{}`", at.display()))?;
     new.persist(&at)
         .with_context(|| format!("keep `{}`", at.display()))?;
     Ok(at)
@@ -229,6 +240,22 @@ fn built(line: &str) -> Option<Built> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_build_is_stripped_again_though_it_is_older() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("program");
+        let put = |from: &str, age: u64| {
+            fs::copy(from, &program).unwrap();
+            let file = fs::File::options().write(true).open(&program).unwrap();
+            let time = std::time::SystemTime::now() - std::time::Duration::from_secs(age);
+            file.set_modified(time).unwrap();
+            fs::read(stripped(&program).unwrap()).unwrap()
+        };
+        let (first, second) = (put("/usr/bin/true", 10), put("/usr/bin/env", 20));
+        assert_ne!(first, second);
+        assert_eq!(put("/usr/bin/true", 30), first);
+    }
 
     #[test]
     fn programs_are_taken_from_what_cargo_says() {
