@@ -66,10 +66,7 @@ pub fn plan(directory: &Path, request: LaunchRequest) -> Result<Calls, Refusal> 
 }
 
 /// The first answer to a request that was not refused.
-fn ask(
-    directory: &Path,
-    request: LaunchRequest,
-) -> Result<(Channel, (FromWarden, Vec<OwnedFd>)), Refusal> {
+fn ask(directory: &Path, request: LaunchRequest) -> Result<(Channel, (FromWarden, Vec<OwnedFd>)), Refusal> {
     let hooks = request.tier != Some(Tier::T2);
     let request = ToWarden::Launch(Box::new(request));
     // Checked before anything is started: a message that cannot be sent is the caller's problem.

@@ -275,7 +275,10 @@ mod tests {
             assert_eq!(value["session"], "s");
             match body {
                 Body::Kernel(kernel) => {
-                    assert_eq!((kernel.calls.as_slice(), kernel.attribution), (&["7".to_owned()][..], Attribution::Exact));
+                    assert_eq!(
+                        (kernel.calls.as_slice(), kernel.attribution),
+                        (&["7".to_owned()][..], Attribution::Exact)
+                    );
                     kinds.push("kernel");
                 }
                 _ => {

@@ -77,7 +77,13 @@ impl Losses {
     }
 
     /// Gaps that are due at this tick; all of them when it is the last. Until then one kind may be held back.
-    pub(super) fn due(&mut self, subject: &Subject, tick: u64, last: bool, held: Option<GapKind>) -> Vec<Gap> {
+    pub(super) fn due(
+        &mut self,
+        subject: &Subject,
+        tick: u64,
+        last: bool,
+        held: Option<GapKind>,
+    ) -> Vec<Gap> {
         let mut gaps = Vec::new();
         for tally in &mut self.0 {
             if !last && (held == Some(tally.kind) || !tally.when.is_due(tick)) {

@@ -249,9 +249,8 @@ fn check_below(root: &Path) -> Result<(), String> {
 /// Whether a directory, by device and inode, is `path` or one of its ancestors.
 fn contains(root: (u64, u64), path: &Path) -> bool {
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    real.ancestors().any(|ancestor| {
-        fs::metadata(ancestor).is_ok_and(|other| (other.dev(), other.ino()) == root)
-    })
+    real.ancestors()
+        .any(|ancestor| fs::metadata(ancestor).is_ok_and(|other| (other.dev(), other.ino()) == root))
 }
 
 /// Opens what the runtime needs. The calling thread has the child's filesystem rights.
