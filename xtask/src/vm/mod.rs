@@ -156,10 +156,11 @@ pub(crate) fn run(vm: &Vm<'_>) -> Result<Outcome> {
     })
 }
 
-/// Gets emulator and kernel, which several machines that start at once would get one over the other.
+/// Gets emulator and kernel. Several machines that start at once would install the one over the other; the kernel's cache
+/// has a lock of its own.
 fn prepare(cache: &Path, series: &str) -> Result<kernel::Kernel> {
     fs::create_dir_all(cache).with_context(|| format!("create `{}`", cache.display()))?;
-    let at = cache.join("lock");
+    let at = cache.join("install.lock");
     let lock = File::create(&at).with_context(|| format!("create `{}`", at.display()))?;
     lock.lock().with_context(|| format!("lock `{}`", at.display()))?;
     crate::apt::ensure_programs(&[
@@ -167,6 +168,7 @@ fn prepare(cache: &Path, series: &str) -> Result<kernel::Kernel> {
         ("mkfs.ext4", "e2fsprogs"),
         ("xz", "xz-utils"),
     ])?;
+    drop(lock);
     kernel::get(cache, series)
 }
 
