@@ -19,17 +19,8 @@ pub fn point(_name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// How much longer than usual others are waited for: on emulated machines tests say so. Once in any other build.
-pub fn patience() -> u32 {
-    const MOST: u32 = 3;
-    if !cfg!(feature = "faults") {
-        return 1;
-    }
-    let slow = std::env::var("GUARD_TEST_SLOW").ok();
-    slow.and_then(|text| text.parse().ok())
-        .unwrap_or(1)
-        .clamp(1, MOST)
-}
+/// How much longer than usual others are waited for: a build that fails on request is slow, and runs on emulated machines.
+pub const PATIENCE: u32 = if cfg!(feature = "faults") { 3 } else { 1 };
 
 /// What a process passes on to one whose environment it sets itself (the sandbox's init).
 pub fn inherited() -> Option<String> {

@@ -119,7 +119,7 @@ pub(super) fn unexpected(message: &FromWarden) -> Refusal {
 /// A connection that was welcomed, with the warden started if need be.
 fn greet(directory: &Path, hooks: bool) -> Result<Channel, Refusal> {
     let directory = state::prepare(directory)?;
-    let limit = LIMIT * crate::fault::patience();
+    let limit = LIMIT * crate::fault::PATIENCE;
     let end = Instant::now() + limit;
     loop {
         match connect(&directory.join(SOCKET)) {
