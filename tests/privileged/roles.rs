@@ -381,7 +381,8 @@ fn one_connection_gets_one_sandbox_and_a_broken_protocol_ends_it() -> Result<()>
     channel.send(&launch, &[])?;
     let (answer, pipes) = channel.receive_within::<FromWarden>(LONG)?;
     ensure!(matches!(answer, FromWarden::Launched(_)), "{answer:?}");
-    ensure!(pipes.len() == 3, "{} descriptors", pipes.len());
+    // Three pipes and the call stamp.
+    ensure!(pipes.len() == 4, "{} descriptors", pipes.len());
     channel.send(&launch, &[])?;
     // It is asked for the server's last words, and gives none: that holds nothing up.
     let (answer, more) = channel.receive_within::<FromWarden>(LONG)?;

@@ -39,11 +39,13 @@ const RDWR: i64 = libc::O_RDWR as i64;
 const RDONLY: i64 = libc::O_RDONLY as i64;
 const NO: i64 = -13;
 
+type Scene = fn(&mut Stage);
+
 /// The programs take long to load in an emulator, so that there is one stage for all.
 #[test]
 fn a_stamp_holds_a_server_to_what_its_calls_need() {
     let mut stage = Stage::set("stamps");
-    let scenes: [(&str, fn(&mut Stage)); 7] = [
+    let scenes: [(&str, Scene); 7] = [
         (
             "calls",
             what_a_call_needs_may_be_done_while_it_runs_and_not_before_or_after,
