@@ -198,6 +198,7 @@ impl Slots {
     /// The security hooks decide for an open slot's sandbox from now on.
     pub(super) fn enforce(&mut self, cgroup_id: u64, slot: u32, observe: bool) -> Result<(), KernelError> {
         self.tell(cgroup_id, slot, |state| {
+            state.flags &= !SANDBOX_OBSERVE;
             state.flags |= SANDBOX_ENFORCE | if observe { SANDBOX_OBSERVE } else { 0 };
         })
     }
