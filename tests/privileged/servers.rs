@@ -23,6 +23,15 @@ const TOOLS: [&str; 6] = [
     "write_file",
 ];
 
+/// Native code is node's alone.
+fn tools(kind: &str) -> Vec<&'static str> {
+    let mut tools = TOOLS.to_vec();
+    if kind == "node" {
+        tools.insert(4, "load_addon");
+    }
+    tools
+}
+
 struct Server {
     program: std::path::PathBuf,
     script: std::path::PathBuf,
@@ -120,7 +129,7 @@ fn direct(kind: &str) -> Result<()> {
     client.initialize()?;
     let mut tools = client.tools()?;
     tools.sort();
-    ensure!(tools == TOOLS, "tools are {tools:?}");
+    ensure!(tools == self::tools(kind), "tools are {tools:?}");
     for (tool, arguments) in ground.attempts()? {
         let (failed, text) = client.call(tool, &arguments)?;
         ensure!(!failed, "control did not succeed: `{tool}` said `{text}`");
@@ -164,7 +173,7 @@ fn guarded(kind: &str) -> Result<()> {
         .process(true)?;
     let mut client = Client::start(&mut command)?;
     client.initialize()?;
-    ensure!(client.tools()?.len() == TOOLS.len(), "the tools pass");
+    ensure!(client.tools()?.len() == tools(kind).len(), "the tools pass");
     let (failed, text) = client.call("read_secret", &json!({"path": ground.path("root/note")}))?;
     ensure!(!failed && text == "a note", "an allowed read works: `{text}`");
     let (failed, text) = client.call(
