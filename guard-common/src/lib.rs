@@ -5,6 +5,7 @@ pub mod abi;
 pub mod event;
 pub mod hooks;
 pub mod layout;
+pub mod measured;
 pub mod record;
 pub mod stamp;
 pub mod syscalls;

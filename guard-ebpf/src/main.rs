@@ -10,6 +10,7 @@
 mod emit;
 mod lsm;
 mod maps;
+mod measured;
 mod net;
 mod observe;
 mod ring;

@@ -117,6 +117,10 @@ pub(crate) static TASK_CRED: Global<u64> = Global::new(ABSENT);
 #[unsafe(no_mangle)]
 pub(crate) static TASK_REAL_CRED: Global<u64> = Global::new(ABSENT);
 #[unsafe(no_mangle)]
+pub(crate) static TASK_FS: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
+pub(crate) static FS_PWD: Global<u64> = Global::new(ABSENT);
+#[unsafe(no_mangle)]
 pub(crate) static VMA_FILE: Global<u64> = Global::new(ABSENT);
 #[unsafe(no_mangle)]
 pub(crate) static SOCKET_SK: Global<u64> = Global::new(ABSENT);

@@ -1,7 +1,10 @@
 //! What `cargo xtask bench open --vm` runs in a machine that counts instructions: one server in each of the ways that
 //! are compared, asked for the same opens. `guard-bench-hooks ROUNDS COUNT FILE DEPTH…` writes an object a line.
 //!
-//! The machine's clock advances a nanosecond an instruction there: what `guard-bench` takes for nanoseconds are counts.
+//! With `--measured` before them it runs on a machine that takes no program on its security hooks, and counts
+//! nanoseconds: the program is one that costs the same and refuses nothing, see `guard_common::measured`.
+//!
+//! The machine's clock otherwise advances a nanosecond an instruction there: what `guard-bench` takes for nanoseconds are counts.
 //! They are of the server's thread alone, since a guest that was just started is busy with itself.
 #![expect(clippy::print_stdout, reason = "what it is doing is told to the console")]
 
@@ -26,11 +29,17 @@ use nix::{
 const RIGHTS: u32 = 3;
 
 fn main() -> Result<()> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let measured = words.first().is_some_and(|word| word == "--measured");
+    if measured {
+        words.remove(0);
+    }
     let [rounds, count, out, depths @ ..] = words.as_slice() else {
-        bail!("ROUNDS COUNT FILE DEPTH…");
+        bail!("[--measured] ROUNDS COUNT FILE DEPTH…");
     };
-    counts()?;
+    if !measured {
+        counts()?;
+    }
     let run = Run {
         rounds: rounds.parse()?,
         count: count.parse()?,
@@ -39,6 +48,10 @@ fn main() -> Result<()> {
     };
     let root = run.place.path().join("root");
     fs::create_dir(&root)?;
+    if measured {
+        let lines = in_turns(&run, &root)?;
+        return fs::write(out, lines).with_context(|| format!("write `{out}`"));
+    }
     let mut lines = String::new();
     let mut measure = |way: &str, server: &mut Server| -> Result<()> {
         println!("{way}");
@@ -62,6 +75,63 @@ fn main() -> Result<()> {
     decided(&programs, run.opens())?;
     drop(held);
     fs::write(out, lines).with_context(|| format!("write `{out}`"))
+}
+
+/// Each way once a round, so that all have the machine's quiet and busy moments: bare, then outside and inside of a
+/// sandbox while the program is loaded.
+fn in_turns(run: &Run, root: &Path) -> Result<String> {
+    const WAYS: [&str; 3] = ["bare", "outside", "hooks"];
+    let (mut other, mut own) = (Server::start(None)?, Server::start(None)?);
+    let places = run
+        .depths
+        .iter()
+        .map(|depth| below(root, *depth))
+        .collect::<Result<Vec<_>>>()?;
+    let mut samples = vec![[(); WAYS.len()].map(|()| Vec::new()); places.len()];
+    let arena = Arena::make("bench");
+    // What is enrolled is where this process is.
+    std::env::set_current_dir(root)?;
+    let mut take = |server: &mut Server, way: usize, keep: bool| -> Result<()> {
+        for (place, samples) in places.iter().zip(&mut samples) {
+            server.ask(&format!("enter {}", place.display()))?;
+            let sample: f64 = server.ask(&format!("getppid {}", run.count))?.parse()?;
+            if keep {
+                samples[way].push(sample);
+            }
+        }
+        Ok(())
+    };
+    // The first round fills caches and is not kept.
+    for round in 0..=run.rounds {
+        take(&mut other, 0, round > 0)?;
+        let (mut programs, _events) = arena.load();
+        programs
+            .hooks_measured()
+            .map_err(|error| anyhow::anyhow!("load what is measured: {}", chain(&error)))?;
+        take(&mut other, 1, round > 0)?;
+        decided(&programs, 0)?;
+        let held = enrol(&arena, &mut programs, root, own.child.id())?;
+        take(&mut own, 2, round > 0)?;
+        decided(&programs, u64::from(run.count) * places.len() as u64)?;
+        drop(held);
+    }
+    let mut lines = String::new();
+    for (depth, samples) in run.depths.iter().zip(&samples) {
+        for (way, samples) in WAYS.iter().zip(samples) {
+            let line = serde_json::json!({ "way": way, "depth": depth, "samples": samples });
+            lines += &format!("{line}\n");
+        }
+    }
+    Ok(lines)
+}
+
+/// A directory with so many names between the root and itself, its own included.
+fn below(root: &Path, depth: usize) -> Result<PathBuf> {
+    let place = (1..=depth).fold(root.to_owned(), |place, level| {
+        place.join(format!("level-{level}"))
+    });
+    fs::create_dir_all(&place)?;
+    Ok(place)
 }
 
 struct Run {

@@ -1,7 +1,7 @@
 //! Opening, also to execute and to list. The object is the one that is opened, whatever led to it.
 
 use aya_ebpf::{macros::lsm, programs::LsmContext};
-use guard_common::hooks;
+use guard_common::hooks::{self, Hook};
 
 use super::{
     decide::decide,
@@ -23,6 +23,12 @@ pub(crate) fn file_open(context: LsmContext) -> i32 {
         let file: u64 = argument(&context, 0);
         walk::inside(load(file, &FILE_DENTRY), subject, needs(file))
     })
+}
+
+/// The verdict on reading an object, as if that hook had been asked.
+#[inline(always)]
+pub(crate) fn judge_read(hook: &Hook, dentry: impl FnOnce() -> u64) -> i32 {
+    decide(hook, |subject| walk::inside(dentry(), subject, hooks::READ))
 }
 
 /// The rights that the mode of an open file stands for. One that is opened neither to read nor to write takes the

@@ -22,13 +22,14 @@ pub(crate) fn inode_getattr(context: LsmContext) -> i32 {
     // SAFETY: the helper takes nothing.
     let thread = unsafe { bpf_get_current_pid_tgid() };
     if thread >> 32 == WARDEN.load() {
-        enrol(&context, thread);
+        let path: u64 = argument(&context, 0);
+        enrol(load(path, &PATH_DENTRY), thread);
     }
     0
 }
 
 #[inline(always)]
-fn enrol(context: &LsmContext, thread: u64) {
+pub(crate) fn enrol(dentry: u64, thread: u64) {
     let task = current_task();
     // A filesystem that looks at another one underneath, with credentials of its own: that one is not meant.
     if load::<u64>(task, &TASK_CRED) != load::<u64>(task, &TASK_REAL_CRED) {
@@ -44,8 +45,6 @@ fn enrol(context: &LsmContext, thread: u64) {
     if wanted.state != PENDING_WANTED {
         return;
     }
-    let path: u64 = argument(context, 0);
-    let dentry: u64 = load(path, &PATH_DENTRY);
     let inode: u64 = load(dentry, &DENTRY_INODE);
     if inode == 0 {
         set(pending, PENDING_UNREADABLE);

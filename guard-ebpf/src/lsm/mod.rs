@@ -42,9 +42,10 @@ mod task_alloc;
 mod task_kill;
 mod unix;
 
-// What the programs of `told` share with these.
+// What the programs of `told` and `measured` share with these.
 pub(crate) use decide::Verdict;
-pub(crate) use file_open::needs;
+pub(crate) use file_open::{judge_read, needs};
+pub(crate) use inode_getattr::enrol;
 pub(crate) use object::{argument, load};
 pub(crate) use subject::current_task;
 pub(crate) use tell::fill;

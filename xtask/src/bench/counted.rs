@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::report::{Samples, Table};
 use crate::vm::{self, Case, Status, Vm};
 
-const DEPTHS: [u32; 5] = [1, 4, 8, 12, 16];
+pub(super) const DEPTHS: [u32; 5] = [1, 4, 8, 12, 16];
 /// Opens in one sample: some million instructions.
 const COUNT: u32 = 500;
 const TIMEOUT: Duration = Duration::from_secs(900);
@@ -23,7 +23,7 @@ struct Line {
     samples: Vec<f64>,
 }
 
-type Measured = BTreeMap<(String, u32), Samples>;
+pub(super) type Measured = BTreeMap<(String, u32), Samples>;
 
 pub(super) fn measure(kernels: &[String], rounds: u32, table: &mut Table) -> Result<()> {
     let case = case(rounds)?;
@@ -84,7 +84,7 @@ fn ask(kernel: &str, case: &Case) -> Result<(String, String)> {
     Ok((outcome.version, text))
 }
 
-fn read(text: &str) -> Result<Measured> {
+pub(super) fn read(text: &str) -> Result<Measured> {
     text.lines()
         .map(|line| {
             let line: Line = serde_json::from_str(line).with_context(|| format!("understand `{line}`"))?;

@@ -12,6 +12,7 @@ mod open;
 mod page;
 mod report;
 mod server;
+mod walk;
 
 use std::{
     fs,
@@ -81,6 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Open(_) => {
             let place = Place::new()?;
             open::measure(&place, options.rounds, &mut table)?;
+            walk::measure(&place, options.rounds, &mut table)?;
             host::measure(&place, options.rounds, &mut table)?;
             flood::measure(&place, &mut table)?;
         }
@@ -127,6 +129,7 @@ impl Place {
             Ok(to)
         };
         let (agent, bench, caller) = (copy("guard-agent")?, copy("guard-bench")?, copy("guard-caller")?);
+        copy("guard-bench-hooks")?;
         let help = std::process::Command::new(&agent)
             .args(["run", "--help"])
             .stdin(Stdio::null())
@@ -182,6 +185,8 @@ fn build() -> Result<PathBuf> {
             "guard-tests",
             "--bin",
             "guard-bench",
+            "--bin",
+            "guard-bench-hooks",
             "--bin",
             "guard-caller",
         ]);

@@ -366,6 +366,7 @@ fn attach(spec: &Spec, program: OwnedFd, parent: &File) -> Result<Attached, Kern
 mod tests {
     use guard_common::{
         hooks::{HOOKS, Rule},
+        measured,
         told::TOLD,
     };
 
@@ -379,6 +380,7 @@ mod tests {
         wanted.extend(OBSERVERS);
         wanted.extend(HOOKS.iter().map(|hook| hook.name));
         wanted.extend(TOLD.iter().map(|told| told.program));
+        wanted.push(measured::PROGRAM);
         names.sort_unstable();
         wanted.sort_unstable();
         assert_eq!(names, wanted);

@@ -121,7 +121,7 @@ fn fill(map: Map) -> Result<(), KernelError> {
     Ok(())
 }
 
-fn attach(name: &'static str, program: &OwnedFd) -> Result<OwnedFd, KernelError> {
+pub(super) fn attach(name: &'static str, program: &OwnedFd) -> Result<OwnedFd, KernelError> {
     let tracepoint = CString::new(name).map_err(KernelError::object)?;
     bpf::attach_tracepoint(&tracepoint, program).map_err(|source| KernelError::Tracepoint {
         program: name,

@@ -5,7 +5,7 @@ use guard_common::abi;
 use super::{btf::KernelTypes, lsm::places::Places, probe};
 
 /// Structure and member behind each global that is an offset.
-pub(super) const MEMBERS: [(&str, &str, &str); 10] = [
+pub(super) const MEMBERS: [(&str, &str, &str); 12] = [
     (abi::GLOBAL_UADDR_OFFSET, "bpf_sock_addr_kern", "uaddr"),
     (abi::GLOBAL_UADDRLEN_OFFSET, "bpf_sock_addr_kern", "uaddrlen"),
     (abi::GLOBAL_BPRM_FILE, "linux_binprm", "file"),
@@ -16,6 +16,8 @@ pub(super) const MEMBERS: [(&str, &str, &str); 10] = [
     (abi::GLOBAL_INODE_INO, "inode", "i_ino"),
     (abi::GLOBAL_INODE_NLINK, "inode", "i_nlink"),
     (abi::GLOBAL_SB_DEV, "super_block", "s_dev"),
+    (abi::GLOBAL_TASK_FS, "task_struct", "fs"),
+    (abi::GLOBAL_FS_PWD, "fs_struct", "pwd"),
 ];
 
 /// What the globals are set to.

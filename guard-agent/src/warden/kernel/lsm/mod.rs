@@ -15,12 +15,13 @@ use std::{
 use aya::maps::{Array, Map, MapData};
 use guard_common::{
     abi::{self, HitRaw, HitValue},
-    hooks::{HOOKS, Hook, Presence},
+    hooks::{FILE_OPEN, HOOKS, Hook, Presence},
+    measured,
 };
 
 pub use self::enrol::Enroller;
 use self::places::Places;
-use super::{error::KernelError, loader::ProgramInfo, prepared::Prepared};
+use super::{error::KernelError, loader::ProgramInfo, observe, prepared::Prepared};
 use crate::{fault, sys::bpf};
 
 /// The programs in force, and their maps.
@@ -39,7 +40,7 @@ struct Attached {
 
 impl Lsm {
     /// Loads every hook's program, then attaches all of them; what is not there refuses the tier.
-    pub(super) fn start(mut prepared: Prepared, places: &Places) -> Result<Self, KernelError> {
+    pub(super) fn start(prepared: Prepared, places: &Places) -> Result<Self, KernelError> {
         fault::point("hooks.programs").map_err(|source| KernelError::Load {
             program: "file_open",
             verifier: String::new(),
@@ -50,17 +51,7 @@ impl Lsm {
         for (hook, number) in &places.hooks {
             programs.push((*hook, prepared.load_hook(hook.name, *number)?));
         }
-        let mut take = |name| prepared.take_map(name);
-        let labels = match take(abi::MAP_LABELS)? {
-            Map::Unsupported(data) => data.fd().as_fd().try_clone_to_owned(),
-            _ => Err(io::Error::other("it is no storage of tasks")),
-        };
-        let mut lsm = Self {
-            attached: Vec::with_capacity(programs.len()),
-            labels: labels.map_err(KernelError::object)?,
-            enroller: Some(Enroller::new(take(abi::MAP_ROOTS)?, take(abi::MAP_PENDING)?)?),
-            hits: Array::try_from(take(abi::MAP_HITS)?).map_err(KernelError::map(abi::MAP_HITS))?,
-        };
+        let mut lsm = Self::with_maps(prepared, programs.len())?;
         for (hook, program) in programs {
             // Until all are attached no sandbox is under any.
             let link = bpf::attach_lsm(&program).map_err(|source| KernelError::Hook {
@@ -70,6 +61,31 @@ impl Lsm {
             lsm.attached.push((hook, Attached { program, link }));
         }
         Ok(lsm)
+    }
+
+    /// The program that is only measured, instead: nothing is refused by it.
+    pub(super) fn start_measured(prepared: Prepared, places: &Places) -> Result<Self, KernelError> {
+        places.complete()?;
+        let program = prepared.load_tracepoint(measured::PROGRAM)?;
+        let mut lsm = Self::with_maps(prepared, 1)?;
+        let link = observe::attach(measured::TRACEPOINT, &program)?;
+        lsm.attached.push((&FILE_OPEN, Attached { program, link }));
+        Ok(lsm)
+    }
+
+    /// Takes the maps that say what sandboxes may do.
+    fn with_maps(mut prepared: Prepared, programs: usize) -> Result<Self, KernelError> {
+        let mut take = |name| prepared.take_map(name);
+        let labels = match take(abi::MAP_LABELS)? {
+            Map::Unsupported(data) => data.fd().as_fd().try_clone_to_owned(),
+            _ => Err(io::Error::other("it is no storage of tasks")),
+        };
+        Ok(Self {
+            attached: Vec::with_capacity(programs),
+            labels: labels.map_err(KernelError::object)?,
+            enroller: Some(Enroller::new(take(abi::MAP_ROOTS)?, take(abi::MAP_PENDING)?)?),
+            hits: Array::try_from(take(abi::MAP_HITS)?).map_err(KernelError::map(abi::MAP_HITS))?,
+        })
     }
 
     pub(super) fn enroller(&mut self) -> &mut Option<Enroller> {

@@ -36,6 +36,15 @@ impl Programs {
         self.tellers.as_ref().map_or(Ok(()), Tellers::complete)
     }
 
+    /// Puts in their place, on a machine that takes none, a program that costs what the verdict on an open does and refuses
+    /// nothing: to be measured. What is enrolled then is the directory that this process is in. Once, and not after
+    /// [`Self::hooks_start`].
+    pub fn hooks_measured(&mut self) -> Result<(), KernelError> {
+        let prepared = self.prepared.take().ok_or(KernelError::HooksTwice)?;
+        self.lsm = Some(Lsm::start_measured(prepared, &self.places)?);
+        Ok(())
+    }
+
     /// Takes them out of force again, or lets go of what they would be loaded from: they are not started after this.
     pub fn hooks_stop(&mut self) {
         self.lsm = None;

@@ -41,6 +41,8 @@ const MEMBERS: &[(&str, &str, Offsets)] = &[
     ("task_struct", "tgid", each(2236, 2420, 2436, 2708, 2876)),
     ("task_struct", "real_cred", each(2712, 2952, 2952, 3224, 3384)),
     ("task_struct", "cred", each(2720, 2960, 2960, 3232, 3392)),
+    ("task_struct", "fs", each(2800, 3040, 3040, 3312, 3480)),
+    ("fs_struct", "pwd", all(40)),
     ("linux_binprm", "file", each(64, 64, 64, 64, 88)),
     ("linux_binprm", "filename", each(96, 96, 96, 96, 120)),
     ("linux_binprm", "interp", each(104, 104, 104, 104, 128)),
