@@ -18,6 +18,7 @@ use anyhow::{Context as _, Result, ensure};
 use super::{
     process,
     suite::{Leg, Program},
+    telling::Telling,
     totals::Totals,
 };
 use crate::cargo;
@@ -29,6 +30,7 @@ pub(super) struct Row {
     pub(super) seconds: f64,
     /// Why it failed, if it did.
     pub(super) failure: Option<String>,
+    pub(super) telling: Telling,
 }
 
 /// Runs them all; the rows are in their order.
@@ -113,7 +115,12 @@ fn one(leg: &Leg, number: &str, fixtures: &Path, out: &mut Out) -> Row {
     out.line(&format!("\n=== {number} {}", leg.name));
     let start = Instant::now();
     let mut totals = Totals::default();
-    let result = attempt(leg, fixtures, &mut totals, out);
+    let mut telling = Telling::default();
+    let result = attempt(leg, fixtures, |line| {
+        out.line(line);
+        totals.line(line);
+        telling.line(line);
+    });
     let mut totals = totals.settle();
     let failure = match result {
         Err(error) => Some(format!("{error:#}")),
@@ -145,23 +152,24 @@ fn one(leg: &Leg, number: &str, fixtures: &Path, out: &mut Out) -> Row {
         totals,
         seconds,
         failure,
+        telling,
     }
 }
 
-fn attempt(leg: &Leg, fixtures: &Path, totals: &mut Totals, out: &mut Out) -> Result<()> {
+fn attempt(leg: &Leg, fixtures: &Path, mut line: impl FnMut(&str)) -> Result<()> {
     if let Some(features) = leg.agent {
         // Other legs may have left an agent with other features in its place.
         cargo::agent(features)?;
     }
     let mut command = match &leg.program {
         Program::Cargo(args) => {
-            out.line(&format!("$ cargo {}", args.join(" ")));
+            line(&format!("$ cargo {}", args.join(" ")));
             let mut command = cargo::command();
             command.args(args);
             command
         }
         Program::Xtask(args) => {
-            out.line(&format!("$ cargo xtask {}", args.join(" ")));
+            line(&format!("$ cargo xtask {}", args.join(" ")));
             let mut command = Command::new(std::env::current_exe().context("find this program")?);
             command.args(args).stdin(Stdio::null());
             command
@@ -169,10 +177,7 @@ fn attempt(leg: &Leg, fixtures: &Path, totals: &mut Totals, out: &mut Out) -> Re
     };
     command.envs(&leg.env).env("GUARD_FIXTURES", fixtures);
     let limit = Duration::from_secs(60 * leg.minutes);
-    let status = process::run(command, limit, |line| {
-        out.line(line);
-        totals.line(line);
-    })?;
+    let status = process::run(command, limit, line)?;
     ensure!(status.success(), "ended with {status}");
     Ok(())
 }

@@ -3,6 +3,7 @@
 mod legs;
 pub(crate) mod process;
 pub(crate) mod suite;
+mod telling;
 pub(crate) mod totals;
 
 use std::{
@@ -16,6 +17,9 @@ use crate::{cargo, setup};
 use legs::Row;
 use suite::Leg;
 use totals::Totals;
+
+/// How the lines begin below which a leg's failure is told once more; `.ci/run` prints them again at its end.
+const FAILED: &str = "=== failed:";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -113,6 +117,10 @@ fn summary(rows: &[Row], time: Duration) -> ExitCode {
             "{:<width$}  {passed:>7} {failed:>7} {ignored:>8} {:>9.1}{why}",
             row.name, row.seconds
         );
+    }
+    for row in rows.iter().filter(|row| row.failure.is_some()) {
+        println!("\n{FAILED} {}", row.name);
+        row.telling.lines().for_each(|line| println!("    {line}"));
     }
     let passed: u64 = rows.iter().map(|row| row.totals.passed).sum();
     let failed: u64 = rows.iter().map(|row| row.totals.failed).sum();

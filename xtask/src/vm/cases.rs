@@ -239,11 +239,13 @@ fn python(args: &[String]) -> Result<Vec<Case>> {
 
 /// The `vm_servers` test with what `tests/src/fixtures.rs` installs, where every user of the guest can reach it.
 fn servers(args: &[String]) -> Result<Vec<Case>> {
+    let lock = super::lock(&super::cache_dir())?;
     setup::node()?;
     setup::python()?;
     fixtures::keep_in(setup::fixtures()?);
     fixtures::node_server_filesystem()?;
     let time = fixtures::python_venv(&["mcp-server-time"])?;
+    drop(lock);
     let place = fixtures::directory()
         .canonicalize()
         .context("find the fixtures")?;

@@ -82,6 +82,8 @@ fn environment(case: &Case) -> Vec<(String, String)> {
 }
 
 fn layer_archive(layer: &Tree) -> Result<PathBuf> {
+    // One that others wait for is cheaper than one each.
+    let _lock = super::lock(&cache_dir())?;
     let dir = cache_dir().join("layers");
     fs::create_dir_all(&dir).with_context(|| format!("create `{}`", dir.display()))?;
     let path = dir.join(format!("{}.cpio", layer.key()?));

@@ -1,6 +1,6 @@
 //! Stock Debian cloud kernels: which package is the newest of a series, and its files in the cache.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -44,9 +44,7 @@ pub(crate) fn get(cache: &Path, series: &str) -> Result<Kernel> {
     if series != NEWEST && !is_series(series) {
         bail!("`{series}` is no kernel series: give two numbers as in `6.12`, or `{NEWEST}`");
     }
-    fs::create_dir_all(cache).with_context(|| format!("create `{}`", cache.display()))?;
-    let lock = File::create(cache.join("lock")).context("open the cache's lock")?;
-    lock.lock().context("lock the cache")?;
+    let _lock = super::lock(cache)?;
     let note = cache.join(format!("series-{series}.json"));
     let known = known(cache, &note);
     if let Some((kernel, age)) = &known

@@ -156,13 +156,9 @@ pub(crate) fn run(vm: &Vm<'_>) -> Result<Outcome> {
     })
 }
 
-/// Gets emulator and kernel. Several machines that start at once would install the one over the other; the kernel's cache
-/// has a lock of its own.
+/// Gets emulator and kernel.
 fn prepare(cache: &Path, series: &str) -> Result<kernel::Kernel> {
-    fs::create_dir_all(cache).with_context(|| format!("create `{}`", cache.display()))?;
-    let at = cache.join("install.lock");
-    let lock = File::create(&at).with_context(|| format!("create `{}`", at.display()))?;
-    lock.lock().with_context(|| format!("lock `{}`", at.display()))?;
+    let lock = lock(cache)?;
     crate::apt::ensure_programs(&[
         ("qemu-system-x86_64", "qemu-system-x86"),
         ("mkfs.ext4", "e2fsprogs"),
@@ -170,6 +166,16 @@ fn prepare(cache: &Path, series: &str) -> Result<kernel::Kernel> {
     ])?;
     drop(lock);
     kernel::get(cache, series)
+}
+
+/// The cache, for one alone until what this returns is dropped. Machines start beside each other, and the first ones find
+/// nothing there: `apt-get` refuses to run twice, and a file half unpacked is one that is there.
+fn lock(cache: &Path) -> Result<File> {
+    fs::create_dir_all(cache).with_context(|| format!("create `{}`", cache.display()))?;
+    let at = cache.join("lock");
+    let lock = File::create(&at).with_context(|| format!("create `{}`", at.display()))?;
+    lock.lock().with_context(|| format!("lock `{}`", at.display()))?;
+    Ok(lock)
 }
 
 fn place(files: &Path, out: Option<&Path>) -> Result<PathBuf> {
@@ -209,4 +215,30 @@ fn make_ext4(path: &Path, mb: u64) -> Result<()> {
 
 pub(crate) fn cache_dir() -> PathBuf {
     crate::workspace().join("target/vm")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn the_cache_is_one_runners_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, note) = (dir.path().join("vm"), dir.path().join("note"));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let lock = lock(&cache).unwrap();
+                    assert!(!note.exists(), "another one is at work");
+                    fs::write(&note, "").unwrap();
+                    thread::sleep(Duration::from_millis(30));
+                    fs::remove_file(&note).unwrap();
+                    drop(lock);
+                });
+            }
+        });
+        assert!(cache.join("lock").is_file());
+    }
 }

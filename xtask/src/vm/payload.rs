@@ -58,6 +58,7 @@ pub(crate) fn base() -> Tree {
 
 /// Debian's static busybox as `/bin/busybox`, with links for the tools it has.
 pub(crate) fn shell() -> Result<Tree> {
+    let _lock = super::lock(&cache_dir())?;
     let dir = cache_dir().join("busybox");
     let program = ["usr/bin/busybox", "bin/busybox"].map(|path| dir.join(path));
     if !program.iter().any(|path| path.is_file()) {
