@@ -76,14 +76,14 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
     )
 }
 
-/// A sandbox a call is built up to the link; what is missing is a gateway that can begin the protocol anew with each.
+/// A sandbox a call is built up to the link; what is missing is a gateway that begins the protocol anew with each.
 fn one_sandbox(plan: &RunPlan) -> Result<(), Refusal> {
     match plan.isolation {
         Isolation::Session => Ok(()),
         Isolation::Call { .. } => Err(Refusal::usage(
             format!("cannot run `{}` with `isolation = \"call\"`", plan.server),
-            "each call would need a server that has been greeted as the client greeted the first one, and `run` passes a \
-             client's messages on without reading them",
+            "each call would need a server that has been greeted as the client greeted the first one, and `run` cannot repeat \
+             a greeting yet",
             "write `isolation = \"session\"` in the policy, or leave it out",
         )),
     }

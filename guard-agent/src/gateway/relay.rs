@@ -108,7 +108,7 @@ pub fn run(
         Exchange::new(name, roots.collect())
     });
     let sides = Arc::new(Sides::new(File::from(to_server), client_out, exchange));
-    // Held to the end. Calls are not told apart yet, so nothing is said of them: the rights stay those of the launch.
+    // Held to the end. Calls are not marked yet: the rights stay those of the launch.
     let _stamp = stamp
         .map(Stamp::map)
         .transpose()

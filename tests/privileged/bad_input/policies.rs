@@ -140,8 +140,8 @@ fn a_sandbox_a_call() -> Result<()> {
     let case = Case::new("a-call", "[server.one]\nCOMMAND\nROOTS\nisolation = \"call\"\n")?;
     case.refused(
         "cannot run `one` with `isolation = \"call\"`",
-        "each call would need a server that has been greeted as the client greeted the first one, and `run` passes a \
-         client's messages on without reading them",
+        "each call would need a server that has been greeted as the client greeted the first one, and `run` cannot repeat \
+         a greeting yet",
         "write `isolation = \"session\"` in the policy, or leave it out",
     )
 }

@@ -1,3 +1,5 @@
+//! What is sound passes, what readers differ in does not.
+
 use std::collections::HashSet;
 
 use proptest::prelude::*;
