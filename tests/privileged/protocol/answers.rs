@@ -3,6 +3,7 @@
 use anyhow::{Context as _, Result};
 
 use crate::{
+    ending::doomed,
     expect::{self, answer},
     greeted,
 };
@@ -87,7 +88,7 @@ fn in_a_shape_that_says_two_things_or_none() -> Result<()> {
 
 #[test]
 fn an_id_twice_answers_nobody_wrongly() -> Result<()> {
-    greeted(|duo| {
+    doomed(|duo| {
         let (one, two) = (duo.call("1")?, duo.call("2")?);
         duo.server(format!(
             r#"{{"jsonrpc":"2.0","id":{one},"id":{two},"result":{{}}}}"#
@@ -104,7 +105,9 @@ fn an_id_twice_answers_nobody_wrongly() -> Result<()> {
             let error = expect::error(&got, "1", -32603, "form", "bad-answer");
             error.or_else(|_| expect::error(&got, "2", -32603, "form", "bad-answer"))?;
         }
-        duo.works()
+        duo.works()?;
+        duo.client_closes();
+        Ok(())
     })
 }
 

@@ -53,6 +53,20 @@ fn a_bad_member_spoils_no_good_one() -> Result<()> {
     })
 }
 
+/// Not even one that two readers would read differently: the rule is for it alone.
+#[test]
+fn a_key_twice_in_one_member() -> Result<()> {
+    of_march_2025(|duo| {
+        let twice = r#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"a","name":"b"}}"#;
+        duo.client(format!("[{},{twice},{}]", call("1"), call("2")))?;
+        let (one, two) = (duo.takes(call)?, duo.takes(call)?);
+        expect::error(&duo.at_client()?, "9", -32600, "form", "duplicate-key")?;
+        duo.answered(two, "2")?;
+        duo.answered(one, "1")?;
+        duo.works()
+    })
+}
+
 #[test]
 fn an_empty_one_is_refused() -> Result<()> {
     of_march_2025(|duo| {

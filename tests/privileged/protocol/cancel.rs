@@ -3,6 +3,7 @@
 use anyhow::{Context as _, Result};
 
 use crate::{
+    ending::doomed,
     expect::{answer, call},
     greeted,
 };
@@ -93,7 +94,7 @@ fn one_of_many() -> Result<()> {
 /// It does not wait behind the calls before it, nor for an answer to them.
 #[test]
 fn at_once_while_others_wait() -> Result<()> {
-    greeted(|duo| {
+    doomed(|duo| {
         let mut said = String::new();
         for id in 0..300 {
             said.push_str(&format!("{}\n", call(&id.to_string())));
@@ -104,6 +105,7 @@ fn at_once_while_others_wait() -> Result<()> {
         for _ in 0..300 {
             number = duo.takes(call)?;
         }
-        duo.server_gets(&cancels(&number.to_string()))
+        duo.server_gets(&cancels(&number.to_string()))?;
+        duo.deed("crash", b"")
     })
 }

@@ -16,8 +16,8 @@ use crate::{
     on_stage,
 };
 
-/// A greeted session whose server will not leave well.
-fn doomed(test: impl FnOnce(&mut Duo) -> Result<()>) -> Result<()> {
+/// A greeted session that does not end in order.
+pub(crate) fn doomed(test: impl FnOnce(&mut Duo) -> Result<()>) -> Result<()> {
     on_stage(|stage| {
         let mut duo = Duo::start(stage)?;
         duo.greet(&Greeting::default())?;

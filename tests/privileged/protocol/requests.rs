@@ -199,34 +199,3 @@ fn no_more_than_64_at_once() -> Result<()> {
         Ok(())
     })
 }
-
-/// The revision without a greeting has no questions of servers: the answer to a call says what is missing.
-#[test]
-fn nothing_in_a_session_without_greeting() -> Result<()> {
-    raw(|duo| {
-        let modern = |id: &str| {
-            format!(
-                r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"do","_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{"elicitation":{{}},"sampling":{{}},"roots":{{}}}}}}}}}}"#
-            )
-        };
-        let number = duo.forwarded("\"m\"", modern)?;
-        for method in [
-            "roots/list",
-            "sampling/createMessage",
-            "elicitation/create",
-            "ping",
-        ] {
-            duo.server(asks("1", method))?;
-            expect::error_to_server(&duo.at_server()?, "1", -32601).with_context(|| method.to_owned())?;
-        }
-        let more = |id: &str| {
-            format!(
-                r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"input_required","inputRequests":{{"a":{{"method":"elicitation/create","params":{{}}}}}}}}}}"#
-            )
-        };
-        duo.server(more(&number.to_string()))?;
-        duo.client_gets(&more("\"m\""))?;
-        let number = duo.forwarded("1", modern)?;
-        duo.answered(number, "1")
-    })
-}

@@ -125,14 +125,32 @@ fn one_more_byte_of_a_server_is_an_error() -> Result<()> {
             )?;
             duo.server_ignored(answer(&number))?;
         }
-        // Whose answer it was is not known, so nobody's request is over.
+        // Of several in flight nobody can say whose answer this was: none of them is over.
+        let (one, two) = (duo.call("1")?, duo.call("2")?);
+        duo.server_ignored(said_id_last(&one.to_string(), LIMIT + 1))?;
+        duo.answered(two, "2")?;
+        duo.answered(one, "1")
+    })
+}
+
+/// What is no answer ends no request, not even the only one.
+#[test]
+fn something_else_that_is_too_long() -> Result<()> {
+    greeted(|duo| {
         let number = duo.call("1")?;
-        duo.server_ignored(said_id_last(&number.to_string(), LIMIT + 1))?;
         let note = format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"data":"{}"}}}}"#,
             "n".repeat(LIMIT)
         );
         duo.server_ignored(note)?;
+        let number_text = number.to_string();
+        let question = format!(
+            r#"{{"jsonrpc":"2.0","id":{number_text},"method":"ping","params":{{"data":"{}"}}}}"#,
+            "n".repeat(LIMIT)
+        );
+        duo.server(question)?;
+        expect::error_to_server(&duo.at_server()?, &number_text, -32600)?;
+        duo.server_ignored("x".repeat(2 * LIMIT))?;
         duo.answered(number, "1")
     })
 }
