@@ -109,7 +109,7 @@ impl Stage {
         command
             .arg("run")
             .args(Tier::insisted().unwrap_or_default())
-            .args(["--name", "puppet"])
+            .args(["--name", "puppet", "--protocol", "none"])
             .arg("--state")
             .arg(self.state())
             .arg("--audit")

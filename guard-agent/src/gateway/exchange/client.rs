@@ -1,0 +1,255 @@
+//! What the client sends.
+
+use std::ops::Range;
+
+use super::{Asked, Declared, Exchange, MOST_REQUESTS, Opened, Out, Request, roots};
+use crate::gateway::protocol::{
+    answer::{self, INTERNAL_ERROR, TOO_MANY, form},
+    lines::LIMIT,
+    message::{self, INVALID_REQUEST, Kind, LOOK_ALIKE, Malformed, Message, Token},
+    names,
+    revision::Revision,
+    splice,
+};
+
+impl Exchange {
+    /// A line of the client.
+    pub(in crate::gateway) fn from_client(&mut self, text: &[u8]) -> Out {
+        let mut out = Out::default();
+        match Message::read(text) {
+            Ok(message) => self.pass(&message, false, &mut out),
+            Err(malformed) if malformed.batch && self.has_batches() => self.batch(text, &mut out),
+            Err(malformed) => self.refuse(&malformed, &mut out),
+        }
+        out
+    }
+
+    /// A line of the client that was too long; these are its first bytes.
+    pub(in crate::gateway) fn cut_from_client(&mut self, begin: &[u8]) -> Out {
+        let mut out = Out::default();
+        let why = format!("the message is longer than {LIMIT} bytes");
+        match message::id_of_cut(begin) {
+            Some((id, true)) => {
+                // The server waits for it.
+                if Token::read(&id)
+                    .and_then(|token| self.asked.remove(&token))
+                    .is_some()
+                {
+                    let why = format!("the answer is longer than {LIMIT} bytes");
+                    answer::error(
+                        &mut out.to_server,
+                        Some(&id),
+                        INTERNAL_ERROR,
+                        &why,
+                        &form("answer-too-large"),
+                    );
+                }
+            }
+            id => {
+                let id = id.as_ref().map(|(id, _)| id.as_slice());
+                answer::error(&mut out.to_client, id, INVALID_REQUEST, &why, &form("too-large"));
+            }
+        }
+        out
+    }
+
+    fn has_batches(&self) -> bool {
+        matches!(self.opened, Opened::Legacy(revision) if revision.has_batches())
+    }
+
+    /// Each of them as if it stood on a line of its own; so are the answers.
+    fn batch(&mut self, text: &[u8], out: &mut Out) {
+        let mut none = true;
+        for element in splice::elements(text) {
+            none = false;
+            match Message::read(element) {
+                Ok(message) => self.pass(&message, true, out),
+                Err(malformed) => self.refuse(&malformed, out),
+            }
+        }
+        if none {
+            answer::error(
+                &mut out.to_client,
+                None,
+                INVALID_REQUEST,
+                "an empty batch",
+                &form("batch"),
+            );
+        }
+    }
+
+    fn refuse(&mut self, malformed: &Malformed, out: &mut Out) {
+        let id = malformed.id.as_deref();
+        if malformed.response {
+            // An answer to an answer confuses the one who gave it; the server, though, waits.
+            let token = id.and_then(Token::read);
+            if token.and_then(|token| self.asked.remove(&token)).is_some() {
+                let why = "the client's answer is malformed";
+                answer::error(&mut out.to_server, id, INTERNAL_ERROR, why, &form("bad-answer"));
+            }
+            return;
+        }
+        answer::error(
+            &mut out.to_client,
+            id,
+            malformed.code,
+            &malformed.why,
+            &form(malformed.rule),
+        );
+    }
+
+    fn pass(&mut self, message: &Message<'_>, in_batch: bool, out: &mut Out) {
+        if !matches!(message.kind, Kind::Response { .. }) && message.looks_alike() {
+            let id = message.id.is_some().then(|| message.raw_id());
+            return answer::error(
+                &mut out.to_client,
+                id,
+                INVALID_REQUEST,
+                LOOK_ALIKE,
+                &form("look-alike-key"),
+            );
+        }
+        match (&message.kind, &message.id) {
+            (Kind::Request { method }, Some((at, id))) => {
+                if let Err((code, rule, why)) = self.request(message, method, (at, id), in_batch, out) {
+                    answer::error(&mut out.to_client, Some(message.raw_id()), code, why, &form(rule));
+                }
+            }
+            (Kind::Notification { method }, _) if names::is_request(method) => {
+                let why = "a request without an id";
+                answer::error(&mut out.to_client, None, INVALID_REQUEST, why, &form("no-id"));
+            }
+            (Kind::Notification { method }, _) => self.notification(message, method, out),
+            (Kind::Response { .. }, Some((_, id))) => self.response(message, id, out),
+            // Nobody asked for it.
+            _ => {}
+        }
+    }
+
+    fn request(
+        &mut self,
+        message: &Message<'_>,
+        method: &str,
+        (at, id): (&Range<usize>, &Token),
+        in_batch: bool,
+        out: &mut Out,
+    ) -> Result<(), (i32, &'static str, &'static str)> {
+        if self.ids.contains_key(id) {
+            return Err((
+                INVALID_REQUEST,
+                "id-in-use",
+                "a request with this id is in flight",
+            ));
+        }
+        if self.requests.len() >= MOST_REQUESTS {
+            return Err((
+                TOO_MANY,
+                "too-many",
+                "too many requests are in flight; wait for an answer",
+            ));
+        }
+        let initialize = method == "initialize";
+        if initialize && in_batch {
+            return Err((INVALID_REQUEST, "batch", "`initialize` stands alone"));
+        }
+        if initialize && !matches!(self.opened, Opened::Nothing | Opened::Modern) {
+            return Err((INVALID_REQUEST, "initialized-twice", "the session is initialized"));
+        }
+        if let Some(ended) = self.ended.clone() {
+            self.tell(out, message.raw_id(), &ended);
+            return Ok(());
+        }
+        let mut version = None;
+        if initialize {
+            self.opened = Opened::Initializing;
+            self.client = declared(message);
+            version = self.older(message);
+        } else if self.opened == Opened::Nothing && is_modern(message) {
+            self.opened = Opened::Modern;
+        }
+        self.last += 1;
+        let number = self.last.to_string();
+        let mut parts = vec![(at.clone(), number.as_bytes())];
+        let older = format!("\"{}\"", Revision::LAST_LEGACY.name());
+        parts.extend(version.map(|range| (range, older.as_bytes())));
+        splice::line(&mut out.to_server, message.text, &mut parts);
+        let progress = message
+            .param(&["_meta", "progressToken"])
+            .and_then(|range| Token::read(message.raw(range)));
+        self.ids.insert(id.clone(), self.last);
+        progress
+            .clone()
+            .map(|token| self.progress.insert(token, self.last));
+        let request = Request {
+            raw: message.raw_id().into(),
+            id: id.clone(),
+            progress,
+            initialize,
+        };
+        self.requests.insert(self.last, request);
+        Ok(())
+    }
+
+    /// Where the version is that `initialize` asks for, when it is none we know: what is said in it we could not check. Asked
+    /// for is then the last one that we do know.
+    fn older(&self, message: &Message<'_>) -> Option<Range<usize>> {
+        let known = message
+            .text_param(&["protocolVersion"])
+            .and_then(|version| Revision::parse(&version))
+            .is_some_and(|revision| revision <= Revision::LAST_LEGACY);
+        message.param(&["protocolVersion"]).filter(|_| !known)
+    }
+
+    fn notification(&mut self, message: &Message<'_>, method: &str, out: &mut Out) {
+        if self.ended.is_some() {
+            return;
+        }
+        let mut number = String::new();
+        let mut parts = Vec::new();
+        if method == "notifications/cancelled" {
+            let at = message.param(&["requestId"]);
+            let id = at.clone().and_then(|at| Token::read(message.raw(at)));
+            let Some((at, known)) = at.zip(id.and_then(|id| self.ids.get(&id).copied())) else {
+                return;
+            };
+            if self.requests.get(&known).is_none_or(|request| request.initialize) {
+                return;
+            }
+            // Whatever is still answered finds nobody.
+            self.take(known);
+            number = known.to_string();
+            parts.push(at);
+        }
+        let mut parts: Vec<_> = parts.into_iter().map(|at| (at, number.as_bytes())).collect();
+        splice::line(&mut out.to_server, message.text, &mut parts);
+    }
+
+    fn response(&mut self, message: &Message<'_>, id: &Token, out: &mut Out) {
+        let Some(asked) = self.asked.remove(id) else {
+            return;
+        };
+        let at = message.of_result(&["roots"]).filter(|_| asked == Asked::Roots);
+        let cut = at.clone().and_then(|at| roots::cut(message.raw(at), &self.roots));
+        let mut parts: Vec<(Range<usize>, &[u8])> = at.zip(cut.as_deref()).into_iter().collect();
+        splice::line(&mut out.to_server, message.text, &mut parts);
+    }
+}
+
+fn declared(message: &Message<'_>) -> Declared {
+    let has = |name: &str| {
+        message
+            .param(&["capabilities", name])
+            .is_some_and(|range| message.raw(range).starts_with(b"{"))
+    };
+    Declared {
+        roots: has("roots"),
+        sampling: has("sampling"),
+        elicitation: has("elicitation"),
+    }
+}
+
+fn is_modern(message: &Message<'_>) -> bool {
+    message
+        .param(&["_meta", "io.modelcontextprotocol/protocolVersion"])
+        .is_some()
+}

@@ -1,0 +1,279 @@
+//! The two sides of a session: what one of them sends is read here, and what is made of it written to the other.
+//!
+//! One writer at a time to either side, whole lines only, in the order they came. A side that does not read holds up
+//! whoever writes to it and nobody else.
+
+use std::{
+    fs::File,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, Sender, SyncSender, sync_channel},
+    },
+    time::{Duration, Instant},
+};
+
+use super::{
+    activity::Activity,
+    bytes::{read_some, write_all},
+    exchange::{Ended, Exchange},
+    noise,
+    protocol::lines::{Line, Lines},
+    relay::Event,
+};
+use crate::link::message::Exited;
+
+/// What is read at once where lines mean nothing.
+const BUFFER: usize = 64 << 10;
+/// Answers of ours to a server that asks and does not read.
+const QUEUED: usize = 64;
+/// How long the word of a server's end may take, once its output has.
+const END: Duration = Duration::from_millis(300);
+
+/// The server's stdin until the ladder closes it; a writer at work holds it a moment longer.
+type ServerInput = Mutex<Option<Arc<File>>>;
+
+/// How the server ended: not yet, or as far as that is known.
+type End = Option<Option<Exited>>;
+
+#[derive(Debug)]
+pub(super) struct Sides {
+    to_server: ServerInput,
+    server_turn: Mutex<()>,
+    to_client: Mutex<File>,
+    /// `None`: lines mean nothing.
+    exchange: Option<Mutex<Exchange>>,
+    pub(super) activity: Activity,
+    /// The server said something that its client got.
+    answered: AtomicBool,
+    end: Mutex<End>,
+    ended: Condvar,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that can be left half done happens under any of them.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Sides {
+    pub(super) fn new(to_server: File, to_client: File, exchange: Option<Exchange>) -> Self {
+        Self {
+            to_server: Mutex::new(Some(Arc::new(to_server))),
+            server_turn: Mutex::default(),
+            to_client: Mutex::new(to_client),
+            exchange: exchange.map(Mutex::new),
+            activity: Activity::begun_now(),
+            answered: AtomicBool::new(false),
+            end: Mutex::default(),
+            ended: Condvar::new(),
+        }
+    }
+
+    pub(super) fn answered(&self) -> bool {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody waits for an answer.
+    pub(super) fn answer_owed(&self) -> bool {
+        match &self.exchange {
+            Some(exchange) => lock(exchange).in_flight() > 0,
+            None => self.activity.server_is_due(),
+        }
+    }
+
+    pub(super) fn close_server(&self) {
+        *lock(&self.to_server) = None;
+    }
+
+    /// How the server ended; nothing more is to be expected of it.
+    pub(super) fn server_ended(&self, exited: Option<Exited>) {
+        lock(&self.end).get_or_insert(exited);
+        self.ended.notify_all();
+    }
+
+    /// Waits for that word.
+    fn end(&self, limit: Duration) -> End {
+        let waiting = self
+            .ended
+            .wait_timeout_while(lock(&self.end), limit, |end| end.is_none());
+        waiting.unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// Everybody who waits for the server is told why it does not answer any more.
+    pub(super) fn fail(&self, ended: Ended, events: &Sender<Event>) {
+        if let Some(exchange) = &self.exchange {
+            let out = lock(exchange).end(ended);
+            self.write_client(&out.to_client, events);
+        }
+    }
+
+    fn write_server(&self, bytes: &[u8]) -> bool {
+        let _turn = lock(&self.server_turn);
+        let writer = lock(&self.to_server).clone();
+        // Closed by the ladder: it is told elsewhere that the server is being ended.
+        writer.is_none_or(|writer| write_all(&writer, bytes, &self.activity.to_server).is_ok())
+    }
+
+    fn write_client(&self, bytes: &[u8], events: &Sender<Event>) -> bool {
+        if bytes.is_empty() {
+            return true;
+        }
+        let written = write_all(&lock(&self.to_client), bytes, &self.activity.to_client).is_ok();
+        if !written {
+            let _ = events.send(Event::ClientGone);
+        }
+        written
+    }
+
+    /// Reads the client to its end.
+    pub(super) fn read_client(&self, client: &File, events: &Sender<Event>) {
+        match &self.exchange {
+            Some(exchange) => self.client_lines(client, exchange, events),
+            None => self.client_bytes(client),
+        }
+        let _ = events.send(Event::ClientClosed);
+    }
+
+    fn client_bytes(&self, client: &File) {
+        let mut buffer = vec![0; BUFFER];
+        let mut open = true;
+        while let Ok(count @ 1..) = read_some(client, &mut buffer) {
+            self.activity.client_spoke();
+            // A server that closed its stdin may still have something to say, and its end is told elsewhere: the
+            // client's bytes go nowhere, and that the client goes is still noticed.
+            open = open && self.write_server(buffer.get(..count).unwrap_or_default());
+        }
+    }
+
+    fn client_lines(&self, client: &File, exchange: &Mutex<Exchange>, events: &Sender<Event>) {
+        let mut lines = Lines::default();
+        loop {
+            let count = lines.fill(|room| read_some(client, room)).unwrap_or(0);
+            self.activity.client_spoke();
+            while let Some(line) = lines.next() {
+                self.client_line(&line, exchange, events);
+            }
+            if count == 0 {
+                if let Some(rest) = lines.rest() {
+                    self.client_line(&Line::Whole(rest), exchange, events);
+                }
+                return;
+            }
+        }
+    }
+
+    fn client_line(&self, line: &Line<'_>, exchange: &Mutex<Exchange>, events: &Sender<Event>) {
+        let mut locked = lock(exchange);
+        let before = locked.last();
+        let out = match line {
+            Line::Whole(text) => locked.from_client(text),
+            Line::TooLong(begin) => locked.cut_from_client(begin),
+        };
+        drop(locked);
+        self.write_client(&out.to_client, events);
+        // One that ended closed its input too, and how it ended says more.
+        if !out.to_server.is_empty() && !self.write_server(&out.to_server) && self.end(END).is_none() {
+            let out = lock(exchange).deaf(before);
+            self.write_client(&out.to_client, events);
+        }
+    }
+
+    /// Reads the server to its end.
+    pub(super) fn read_server(
+        &self,
+        server: &File,
+        events: &Sender<Event>,
+        answers: &SyncSender<Vec<u8>>,
+        noise: &noise::Log,
+    ) {
+        match &self.exchange {
+            Some(exchange) => self.server_lines(server, exchange, events, answers, noise),
+            None => self.server_bytes(server, events),
+        }
+        let _ = events.send(Event::ServerClosed);
+        let exited = self.end(END).flatten();
+        self.fail(Ended::Server(exited), events);
+    }
+
+    fn server_bytes(&self, server: &File, events: &Sender<Event>) {
+        let mut buffer = vec![0; BUFFER];
+        while let Ok(count @ 1..) = read_some(server, &mut buffer) {
+            self.activity.server_spoke();
+            self.answered.store(true, Ordering::Relaxed);
+            if !self.write_client(buffer.get(..count).unwrap_or_default(), events) {
+                return;
+            }
+        }
+    }
+
+    fn server_lines(
+        &self,
+        server: &File,
+        exchange: &Mutex<Exchange>,
+        events: &Sender<Event>,
+        answers: &SyncSender<Vec<u8>>,
+        noise: &noise::Log,
+    ) {
+        let mut lines = Lines::default();
+        let mut to_client = Vec::new();
+        loop {
+            let count = lines.fill(|room| read_some(server, room)).unwrap_or(0);
+            self.activity.server_spoke();
+            let mut take = |line: &Line<'_>| {
+                let mut locked = lock(exchange);
+                let (out, text) = match line {
+                    Line::Whole(text) => (locked.from_server(text), text),
+                    Line::TooLong(begin) => (locked.cut_from_server(begin), begin),
+                };
+                drop(locked);
+                if out.quarantined {
+                    noise.line(text);
+                }
+                // One that asks and does not read is left without an answer before it holds up its own.
+                if !out.to_server.is_empty() && answers.try_send(out.to_server).is_err() {
+                    tracing::debug!("an answer to the server is dropped: it does not read");
+                }
+                to_client.extend_from_slice(&out.to_client);
+            };
+            while let Some(line) = lines.next() {
+                take(&line);
+            }
+            if count == 0
+                && let Some(rest) = lines.rest()
+            {
+                take(&Line::Whole(rest));
+            }
+            if !to_client.is_empty() {
+                self.answered.store(true, Ordering::Relaxed);
+                if !self.write_client(&to_client, events) {
+                    return;
+                }
+                to_client.clear();
+                to_client.shrink_to(BUFFER);
+            }
+            if count == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Writes our own answers to the server's requests: whoever reads it must not wait for it to read.
+    pub(super) fn answer_server(&self, answers: &Receiver<Vec<u8>>) {
+        while let Ok(answer) = answers.recv() {
+            self.write_server(&answer);
+        }
+    }
+}
+
+/// The queue of our own answers to the server.
+pub(super) fn answers() -> (SyncSender<Vec<u8>>, Receiver<Vec<u8>>) {
+    sync_channel(QUEUED)
+}
+
+/// Waits for as long as a thread works, at most so long.
+pub(super) fn wait_for(thread: &std::thread::JoinHandle<()>, limit: Duration) {
+    let end = Instant::now() + limit;
+    while !thread.is_finished() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
