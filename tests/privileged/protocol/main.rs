@@ -31,6 +31,7 @@ use guard_tests::{life::stage::Stage, programs};
 /// A stage of its own for a test; whatever the test does, nothing is left.
 fn on_stage(test: impl FnOnce(&Stage) -> Result<()>) -> Result<()> {
     let mut stage = Stage::new("protocol")?;
+    stage.protocol = "mcp";
     std::fs::copy(programs::scripted()?, stage.path().join("bin/guard-scripted"))?;
     let result = test(&stage).and_then(|()| stage.nothing_left().map(drop));
     if result.is_err() {

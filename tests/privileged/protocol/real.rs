@@ -75,7 +75,7 @@ fn compare(run: AgentBuilder, words: &[std::ffi::OsString], calls: &[(&str, Valu
     let questions = questions(calls);
     let (program, arguments) = words.split_first().context("no words")?;
     let direct = lines(Command::new(program).args(arguments), &questions)?;
-    let guarded = lines(&mut run.command(words).process(true)?, &questions)?;
+    let guarded = lines(&mut run.mcp().command(words).process(true)?, &questions)?;
     ensure!(
         direct.len() == guarded.len(),
         "{} lines directly, {} through us",
