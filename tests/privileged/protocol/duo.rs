@@ -199,9 +199,8 @@ impl Duo {
     /// The server gets the request.
     pub(crate) fn takes(&mut self, line: impl Fn(&str) -> String) -> Result<u64> {
         let got = self.at_server()?;
-        let number = expect::id_of(&got)
-            .with_context(|| format!("the server got {:?}{}", expect::clipped(&got), self.said()))?;
-        expect::same("server", &got, &line(&number.to_string()))?;
+        let number = expect::id_of(&got, &line)?;
+        expect::same("server", &got, &line(&number.to_string())).with_context(|| self.said())?;
         ensure!(
             self.last == 0 || number > self.last,
             "id {number} after {}",
@@ -269,9 +268,15 @@ impl Duo {
 
     /// Waits until the agent has written this line to its stderr.
     pub(crate) fn complains(&self, line: &str) -> Result<()> {
+        self.complains_of(|said| said == line)
+            .with_context(|| format!("no line {line:?}"))
+    }
+
+    /// Waits for a line that is as wanted.
+    pub(crate) fn complains_of(&self, wanted: impl Fn(&str) -> bool) -> Result<()> {
         let until = Instant::now() + patience();
-        while !self.stderr().lines().any(|said| said == line) {
-            ensure!(Instant::now() < until, "no line {line:?}{}", self.said());
+        while !self.stderr().lines().any(&wanted) {
+            ensure!(Instant::now() < until, "it did not come{}", self.said());
             thread::sleep(Duration::from_millis(5));
         }
         Ok(())

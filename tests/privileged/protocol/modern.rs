@@ -113,10 +113,16 @@ fn a_subscription_has_the_clients_name() -> Result<()> {
             }
             // Of nobody's subscription.
             duo.server(told("tools/list_changed", &(number + 7).to_string()))?;
+            // Its name stands twice, whichever comes first.
             let over = |id: &str| {
-                format!(
-                    r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete","_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}}}"#
-                )
+                let result = format!(
+                    r#""result":{{"resultType":"complete","_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}"#
+                );
+                if number % 2 == 0 {
+                    format!(r#"{{"jsonrpc":"2.0","id":{id},{result}}}"#)
+                } else {
+                    format!(r#"{{{result},"id":{id},"jsonrpc":"2.0"}}"#)
+                }
             };
             passes(duo, number, id, over)?;
             // It is over.

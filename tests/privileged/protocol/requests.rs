@@ -158,10 +158,27 @@ fn an_answer_passes_once() -> Result<()> {
         for other in ["6", "\"5\"", "-5"] {
             duo.client_ignored(says(other))?;
         }
-        duo.client_ignored(r#"{"jsonrpc":"2.0","id":5,"result":{},"error":{"code":1,"message":"m"}}"#)?;
         duo.client(says("5"))?;
         duo.server_gets(&says("5"))?;
         duo.client_ignored(says("5"))
+    })
+}
+
+/// The server waits for one, and does not get what two readers would read differently.
+#[test]
+fn an_answer_that_says_two_things() -> Result<()> {
+    greeted(|duo| {
+        for answer in [
+            r#"{"jsonrpc":"2.0","id":"q","result":{},"error":{"code":1,"message":"m"}}"#,
+            r#"{"jsonrpc":"2.0","id":"q","result":{"a":1,"a":2}}"#,
+        ] {
+            duo.server(asks("\"q\"", "ping"))?;
+            duo.client_gets(&asks("\"q\"", "ping"))?;
+            duo.client(answer)?;
+            expect::error_to_server(&duo.at_server()?, "\"q\"", -32603)?;
+            duo.client_ignored(says("\"q\""))?;
+        }
+        Ok(())
     })
 }
 

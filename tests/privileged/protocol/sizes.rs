@@ -11,6 +11,9 @@ use crate::{
 /// The longest message, without its line end.
 const LIMIT: usize = 8 << 20;
 
+/// So much longer that the end of it is not seen.
+const FAR: usize = 1000;
+
 /// What the gateway may need for a line that is too long, KiB: some copies of the longest that is taken.
 const ROOM: u64 = 40 << 10;
 
@@ -100,7 +103,7 @@ fn one_more_byte_of_a_client_is_refused() -> Result<()> {
     greeted(|duo| {
         for id in ["7", "\"\\u0061\""] {
             duo.refused(call(id, LIMIT + 1), id, -32600, "too-large")?;
-            duo.refused(call_id_last(id, LIMIT + 1), "null", -32600, "too-large")?;
+            duo.refused(call_id_last(id, LIMIT + FAR), "null", -32600, "too-large")?;
         }
         // No message of its own is made of the rest.
         let hidden = format!("{}{}", "x".repeat(LIMIT + 1), expect::call("\"hidden\""));
@@ -127,7 +130,7 @@ fn one_more_byte_of_a_server_is_an_error() -> Result<()> {
         }
         // Of several in flight nobody can say whose answer this was: none of them is over.
         let (one, two) = (duo.call("1")?, duo.call("2")?);
-        duo.server_ignored(said_id_last(&one.to_string(), LIMIT + 1))?;
+        duo.server_ignored(said_id_last(&one.to_string(), LIMIT + FAR))?;
         duo.answered(two, "2")?;
         duo.answered(one, "1")
     })
@@ -142,7 +145,11 @@ fn something_else_that_is_too_long() -> Result<()> {
             r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"data":"{}"}}}}"#,
             "n".repeat(LIMIT)
         );
-        duo.server_ignored(note)?;
+        duo.server(note)?;
+        // The next that the client gets: there is no other request that could take the blame.
+        let next = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"next"}}"#;
+        duo.server(next)?;
+        duo.client_gets(next)?;
         let number_text = number.to_string();
         let question = format!(
             r#"{{"jsonrpc":"2.0","id":{number_text},"method":"ping","params":{{"data":"{}"}}}}"#,
@@ -150,7 +157,9 @@ fn something_else_that_is_too_long() -> Result<()> {
         );
         duo.server(question)?;
         expect::error_to_server(&duo.at_server()?, &number_text, -32600)?;
-        duo.server_ignored("x".repeat(2 * LIMIT))?;
+        duo.server("x".repeat(2 * LIMIT))?;
+        duo.server(next)?;
+        duo.client_gets(next)?;
         duo.answered(number, "1")
     })
 }
