@@ -2,13 +2,15 @@
 //!
 //! What comes on its stdin goes to the pipe `HEARD` as it came: length (4 bytes, little endian), then the bytes; a length
 //! of zero is the end. The pipe `CONTROL` says what it does, a line a deed: `out N` and `err N` with N bytes that follow
-//! are written as they are, `fill N` and `err-flood N` are bytes of its own, `pause MS`, `close-out`, `exit N`, `crash`.
+//! are written as they are, `fill N` and `err-flood N` are bytes of its own, `pause MS`, `close-out`, `exit N`, `crash`. From `hold` to `go` it
+//! reads no more than one chunk.
 
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read, Write},
     os::fd::AsFd,
     process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
 };
@@ -33,9 +35,14 @@ fn main() -> ExitCode {
     }
 }
 
+static HOLD: AtomicBool = AtomicBool::new(false);
+
 fn hear(mut to: impl Write) -> io::Result<()> {
     let mut buffer = vec![0; 1 << 16];
     loop {
+        while HOLD.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(1));
+        }
         let count = io::stdin().read(&mut buffer)?;
         let length = u32::try_from(count).map_err(io::Error::other)?;
         to.write_all(&length.to_le_bytes())?;
@@ -62,6 +69,8 @@ fn obey(mut control: impl BufRead) -> io::Result<u8> {
             "fill" => fill(number)?,
             "err-flood" => drop(thread::spawn(move || complain(number))),
             "pause" => thread::sleep(Duration::from_millis(number)),
+            "hold" => HOLD.store(true, Ordering::Relaxed),
+            "go" => HOLD.store(false, Ordering::Relaxed),
             "close-out" => nix::unistd::close(1)?,
             "exit" => return u8::try_from(number).map_err(io::Error::other),
             "crash" => raise(Signal::SIGKILL)?,

@@ -182,49 +182,6 @@ fn ten_thousand_calls_some_taken_back() -> Result<()> {
     })
 }
 
-/// The client reads nothing while the server says 48 MiB; then it gets all, in order.
-#[test]
-fn a_client_that_does_not_read() -> Result<()> {
-    on_stage(|stage| {
-        let mut duo = Duo::start_unread(stage)?;
-        let greeting = Greeting::default();
-        let number = duo.forwarded("0", |id| greeting.question(id))?;
-        duo.server(greeting.answer(&number.to_string()))?;
-        let said = |id: &str, at: usize| {
-            format!(
-                r#"{{"jsonrpc":"2.0","id":{id},"result":{{"at":{at},"v":"{}"}}}}"#,
-                "s".repeat(48 << 10)
-            )
-        };
-        let mut numbers = Vec::new();
-        for at in 0..1000 {
-            numbers.push(duo.call(&id(at))?);
-        }
-        let before = duo.peak()?;
-        for (at, number) in numbers.iter().enumerate() {
-            duo.server(said(&number.to_string(), at))?;
-        }
-        thread::sleep(Duration::from_millis(1500));
-        // The other direction does not wait for it.
-        let told = r#"{"jsonrpc":"2.0","method":"vendor/told"}"#;
-        duo.client(told)?;
-        duo.server_gets(told)?;
-        let after = duo.peak()?;
-        eprintln!("most memory of the gateway, KiB: {before} -> {after}");
-        ensure!(
-            after < before + (16 << 10),
-            "memory grew from {before} to {after} KiB"
-        );
-        duo.read();
-        duo.client_gets(&greeting.answer("0"))?;
-        for at in 0..1000 {
-            duo.client_gets(&said(&id(at), at))?;
-        }
-        duo.works()?;
-        duo.leave()
-    })
-}
-
 #[test]
 fn a_flood_on_stderr_beside_calls() -> Result<()> {
     greeted(|duo| {

@@ -18,6 +18,7 @@ mod lines;
 mod load;
 mod modern;
 mod notifications;
+mod pressure;
 mod real;
 mod requests;
 mod roots;
