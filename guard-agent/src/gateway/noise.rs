@@ -18,6 +18,9 @@ const WAITING: usize = 256;
 /// After so many the server is ended: it does not speak the protocol.
 pub(super) const MOST: u64 = 10_000;
 
+/// What is shown of a message that was too long.
+pub(super) const TOO_LONG: &[u8] = b"(a message that is too long)";
+
 #[derive(Debug)]
 pub(super) struct Log {
     lines: SyncSender<String>,

@@ -155,7 +155,7 @@ impl Sides {
             }
             if count == 0 {
                 if let Some(rest) = lines.rest() {
-                    self.client_line(&Line::Whole(rest), exchange, events);
+                    self.client_line(&rest, exchange, events);
                 }
                 return;
             }
@@ -167,7 +167,7 @@ impl Sides {
         let before = locked.last();
         let out = match line {
             Line::Whole(text) => locked.from_client(text),
-            Line::TooLong(begin) => locked.cut_from_client(begin),
+            Line::TooLong(cut) => locked.cut_from_client(cut),
         };
         drop(locked);
         self.write_client(&out.to_client, events);
@@ -222,8 +222,8 @@ impl Sides {
             let mut take = |line: &Line<'_>| {
                 let mut locked = lock(exchange);
                 let (out, text) = match line {
-                    Line::Whole(text) => (locked.from_server(text), text),
-                    Line::TooLong(begin) => (locked.cut_from_server(begin), begin),
+                    Line::Whole(text) => (locked.from_server(text), *text),
+                    Line::TooLong(cut) => (locked.cut_from_server(cut), noise::TOO_LONG),
                 };
                 drop(locked);
                 if out.quarantined {
@@ -241,7 +241,7 @@ impl Sides {
             if count == 0
                 && let Some(rest) = lines.rest()
             {
-                take(&Line::Whole(rest));
+                take(&rest);
             }
             if !to_client.is_empty() {
                 self.answered.store(true, Ordering::Relaxed);

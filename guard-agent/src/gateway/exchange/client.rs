@@ -6,9 +6,10 @@ use super::{Asked, Declared, Exchange, MOST_REQUESTS, Opened, Out, Request, root
 use crate::gateway::protocol::{
     answer::{self, INTERNAL_ERROR, TOO_MANY, form},
     lines::LIMIT,
-    message::{self, INVALID_REQUEST, Kind, LOOK_ALIKE, Malformed, Message, Token},
+    message::{INVALID_REQUEST, Kind, LOOK_ALIKE, Malformed, Message, Token},
     names,
     revision::Revision,
+    skim::Cut,
     splice,
 };
 
@@ -24,31 +25,29 @@ impl Exchange {
         out
     }
 
-    /// A line of the client that was too long; these are its first bytes.
-    pub(in crate::gateway) fn cut_from_client(&mut self, begin: &[u8]) -> Out {
+    /// A line of the client that was too long.
+    pub(in crate::gateway) fn cut_from_client(&mut self, cut: &Cut) -> Out {
         let mut out = Out::default();
-        let why = format!("the message is longer than {LIMIT} bytes");
-        match message::id_of_cut(begin) {
-            Some((id, true)) => {
-                // The server waits for it.
-                if Token::read(&id)
-                    .and_then(|token| self.asked.remove(&token))
-                    .is_some()
-                {
-                    let why = format!("the answer is longer than {LIMIT} bytes");
-                    answer::error(
-                        &mut out.to_server,
-                        Some(&id),
-                        INTERNAL_ERROR,
-                        &why,
-                        &form("answer-too-large"),
-                    );
-                }
+        let id = cut.id.as_deref();
+        if cut.answer {
+            // The server waits for it.
+            if id
+                .and_then(Token::read)
+                .and_then(|id| self.asked.remove(&id))
+                .is_some()
+            {
+                let why = format!("the client's answer is longer than {LIMIT} bytes");
+                answer::error(
+                    &mut out.to_server,
+                    id,
+                    INTERNAL_ERROR,
+                    &why,
+                    &form("answer-too-large"),
+                );
             }
-            id => {
-                let id = id.as_ref().map(|(id, _)| id.as_slice());
-                answer::error(&mut out.to_client, id, INVALID_REQUEST, &why, &form("too-large"));
-            }
+        } else {
+            let why = format!("the message is longer than {LIMIT} bytes");
+            answer::error(&mut out.to_client, id, INVALID_REQUEST, &why, &form("too-large"));
         }
         out
     }

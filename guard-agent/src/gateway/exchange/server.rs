@@ -9,6 +9,7 @@ use crate::gateway::protocol::{
     message::{self, Kind, Malformed, Message, Token},
     names,
     revision::Revision,
+    skim::Cut,
     splice,
 };
 
@@ -31,38 +32,26 @@ impl Exchange {
         out
     }
 
-    /// A line of the server that was too long; these are its first bytes.
-    pub(in crate::gateway) fn cut_from_server(&mut self, begin: &[u8]) -> Out {
+    /// A line of the server that was too long.
+    pub(in crate::gateway) fn cut_from_server(&mut self, cut: &Cut) -> Out {
         let mut out = Out {
             quarantined: true,
             ..Out::default()
         };
         let why = format!("the server's message is longer than {LIMIT} bytes");
-        match message::id_of_cut(begin) {
-            Some((id, true)) => {
-                let request = Token::read(&id).and_then(|id| self.take_answered(&id));
-                if let Some(request) = request {
+        if let Some(id) = &cut.id {
+            if cut.answer {
+                if let Some(request) = Token::read(id).and_then(|id| self.take_answered(&id)) {
                     fail(&mut out, &request, &why, "answer-too-large");
                 }
-            }
-            Some((id, false)) => {
+            } else if cut.method {
                 answer::error(
                     &mut out.to_server,
-                    Some(&id),
+                    Some(id),
                     message::INVALID_REQUEST,
                     &why,
                     &form("too-large"),
                 );
-            }
-            // Servers that write the id last are asked one thing at a time, mostly.
-            None => {
-                let mut numbers = self.requests.keys().copied();
-                if let (Some(number), None) = (numbers.next(), numbers.next())
-                    && let Some(request) = self.take(number)
-                {
-                    self.forget_opening(&request);
-                    fail(&mut out, &request, &why, "answer-too-large");
-                }
             }
         }
         out

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{Ended, Exchange, Out};
-use crate::link::message::Exited;
+use crate::{gateway::protocol::skim::Cut, link::message::Exited};
 
 fn exchange() -> Exchange {
     Exchange::new("files", vec![PathBuf::from("/srv/docs")])
@@ -401,35 +401,32 @@ fn a_malformed_answer_is_the_servers_fault_and_ends_the_waiting() {
 #[test]
 fn what_is_too_long_is_answered_by_its_id() {
     let mut exchange = greeted("2025-06-18", &json!({"roots": {}}), &json!({}));
-    let cut = |out: &Out| error(&out.to_client);
-    let begin = br#"{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"a":"aaaa"#;
+    let told = |out: &Out| error(&out.to_client);
+    let cut = |id: &str, answer: bool| Cut {
+        id: (!id.is_empty()).then(|| id.as_bytes().to_vec()),
+        answer,
+        method: !answer,
+    };
     assert_eq!(
-        cut(&exchange.cut_from_client(begin)),
+        told(&exchange.cut_from_client(&cut("\"x\"", false))),
         (json!("x"), -32600, "too-large".into())
     );
     assert_eq!(
-        cut(&exchange.cut_from_client(b"aaaa")),
+        told(&exchange.cut_from_client(&cut("", false))),
         (json!(null), -32600, "too-large".into())
     );
     passed(&exchange.from_client(ping("4").as_bytes()));
-    let begin = br#"{"jsonrpc":"2.0","id":2,"result":{"a":"#;
-    assert_eq!(
-        cut(&exchange.cut_from_server(begin)),
-        (json!(4), -32603, "answer-too-large".into())
-    );
-    // Its id comes last: it can only be for the one that is in flight.
-    passed(&exchange.from_client(ping("5").as_bytes()));
-    let begin = br#"{"result":{"a":"#;
-    assert_eq!(
-        cut(&exchange.cut_from_server(begin)),
-        (json!(5), -32603, "answer-too-large".into())
-    );
+    let out = exchange.cut_from_server(&cut("2", true));
+    assert_eq!(told(&out), (json!(4), -32603, "answer-too-large".into()));
+    assert_eq!((out.quarantined, exchange.in_flight()), (true, 0));
     delivered(&exchange.from_server(br#"{"jsonrpc":"2.0","id":0,"method":"roots/list"}"#));
-    let out = exchange.cut_from_client(br#"{"jsonrpc":"2.0","id":0,"result":{"roots":["#);
+    let out = exchange.cut_from_client(&cut("0", true));
     assert_eq!(
         error(&out.to_server),
         (json!(0), -32603, "answer-too-large".into())
     );
+    let out = exchange.cut_from_server(&cut("9", false));
+    assert_eq!(error(&out.to_server), (json!(9), -32600, "too-large".into()));
 }
 
 #[test]

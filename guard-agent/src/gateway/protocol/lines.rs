@@ -2,6 +2,8 @@
 
 use std::io;
 
+use super::skim::{Cut, Skim};
+
 /// The longest message, without the end of its line. Clients keep 10 MiB at most.
 pub(in crate::gateway) const LIMIT: usize = 8 << 20;
 /// What is read at once.
@@ -13,8 +15,8 @@ const KEPT: usize = 1 << 20;
 pub(in crate::gateway) enum Line<'a> {
     /// Without its end; not empty.
     Whole(&'a [u8]),
-    /// More than the limit came without an end; these are its first bytes. The rest is dropped, up to its end.
-    TooLong(&'a [u8]),
+    /// One of more bytes than the limit is over; none of them are kept.
+    TooLong(Cut),
 }
 
 #[derive(Debug)]
@@ -25,8 +27,8 @@ pub(in crate::gateway) struct Lines {
     end: usize,
     /// Up to here there is no end of a line.
     searched: usize,
-    /// In the middle of a line that was too long.
-    dropping: bool,
+    /// In the middle of a line that is too long.
+    dropping: Option<Skim>,
     limit: usize,
 }
 
@@ -43,7 +45,7 @@ impl Lines {
             start: 0,
             end: 0,
             searched: 0,
-            dropping: false,
+            dropping: None,
             limit,
         }
     }
@@ -75,57 +77,61 @@ impl Lines {
         Ok(count)
     }
 
-    /// The next line that is complete, or too long.
+    /// The next line that is over.
     pub(in crate::gateway) fn next(&mut self) -> Option<Line<'_>> {
         loop {
             let unseen = self.buffer.get(self.searched..self.end).unwrap_or_default();
-            let Some(found) = memchr::memchr(b'\n', unseen) else {
-                self.searched = self.end;
-                if self.dropping {
+            let found = memchr::memchr(b'\n', unseen).map(|found| self.searched + found);
+            let begin = self.start;
+            let line = self
+                .buffer
+                .get(begin..found.unwrap_or(self.end))
+                .unwrap_or_default();
+            // Its last byte may be the one that is stripped.
+            let too_long = self.dropping.is_some() || line.len() > self.limit + 1;
+            if too_long {
+                self.dropping.get_or_insert_default().take(line);
+            }
+            self.searched = self.end;
+            let Some(at) = found else {
+                if too_long {
                     self.start = self.end;
-                    return None;
                 }
-                // Its last byte may be the one that is stripped.
-                if self.end - self.start <= self.limit + 1 {
-                    return None;
-                }
-                self.dropping = true;
-                let begun = self.start;
-                self.start = self.end;
-                return Some(Line::TooLong(
-                    self.buffer.get(begun..begun + self.limit).unwrap_or_default(),
-                ));
+                return None;
             };
-            let (begin, at) = (self.start, self.searched + found);
             self.start = at + 1;
             self.searched = self.start;
-            if std::mem::take(&mut self.dropping) {
-                continue;
+            if let Some(skim) = self.dropping.take() {
+                return Some(Line::TooLong(skim.end()));
             }
-            let end = at - usize::from(at > begin && self.buffer.get(at - 1) == Some(&b'\r'));
+            let end = at - usize::from(line.last() == Some(&b'\r'));
             if end - begin > self.limit {
-                return Some(Line::TooLong(
-                    self.buffer.get(begin..begin + self.limit).unwrap_or_default(),
-                ));
+                let mut skim = Skim::default();
+                skim.take(line);
+                return Some(Line::TooLong(skim.end()));
             }
-            let line = self.buffer.get(begin..end).unwrap_or_default();
-            if line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r')) {
+            if is_blank(line) {
                 continue;
             }
-            // The borrow checker does not see that the loop is left here.
             return self.buffer.get(begin..end).map(Line::Whole);
         }
     }
 
     /// What stands at the end of the stream without an end of its own.
-    pub(in crate::gateway) fn rest(&mut self) -> Option<&[u8]> {
-        let rest = self.start..self.end;
+    pub(in crate::gateway) fn rest(&mut self) -> Option<Line<'_>> {
+        let line = self.buffer.get(self.start..self.end)?;
         self.start = self.end;
         self.searched = self.end;
-        let line = self.buffer.get(rest)?;
-        let blank = line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'));
-        (!blank && !self.dropping).then_some(line)
+        if let Some(mut skim) = self.dropping.take() {
+            skim.take(line);
+            return Some(Line::TooLong(skim.end()));
+        }
+        (!is_blank(line)).then_some(Line::Whole(line))
     }
+}
+
+fn is_blank(line: &[u8]) -> bool {
+    line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
 }
 
 #[cfg(test)]
@@ -134,8 +140,15 @@ mod tests {
 
     use super::*;
 
+    fn kept(line: &Line<'_>) -> Option<Vec<u8>> {
+        match line {
+            Line::Whole(line) => Some(line.to_vec()),
+            Line::TooLong(_) => None,
+        }
+    }
+
     /// What comes out when the bytes come in pieces of these sizes.
-    fn lines(limit: usize, bytes: &[u8], pieces: &[usize]) -> Vec<Result<Vec<u8>, usize>> {
+    fn lines(limit: usize, bytes: &[u8], pieces: &[usize]) -> Vec<Option<Vec<u8>>> {
         let mut lines = Lines::with_limit(limit);
         let mut all = Vec::new();
         let (mut rest, mut pieces) = (bytes, pieces.iter().cycle());
@@ -150,13 +163,10 @@ mod tests {
                 })
                 .unwrap();
             while let Some(line) = lines.next() {
-                all.push(match line {
-                    Line::Whole(line) => Ok(line.to_vec()),
-                    Line::TooLong(begin) => Err(begin.len()),
-                });
+                all.push(kept(&line));
             }
             if count == 0 {
-                all.extend(lines.rest().map(|rest| Ok(rest.to_vec())));
+                all.extend(lines.rest().map(|line| kept(&line)));
                 return all;
             }
         }
@@ -167,33 +177,51 @@ mod tests {
         let text = "a\u{2028}b\u{85}\r\n\n \r\n\r\rc\r\r\nlast";
         assert_eq!(
             lines(100, text.as_bytes(), &[100]),
-            ["a\u{2028}b\u{85}", "\r\rc\r", "last"].map(|line| Ok(line.as_bytes().to_vec()))
+            ["a\u{2028}b\u{85}", "\r\rc\r", "last"].map(|line| Some(line.as_bytes().to_vec()))
         );
     }
 
     #[test]
     fn one_byte_over_the_limit_is_told_once_and_the_next_line_is_whole() {
-        let ok = |text: &str| Ok(text.as_bytes().to_vec());
-        assert_eq!(
-            lines(4, b"1234\r\n12345\nab\n", &[1]),
-            [ok("1234"), Err(4), ok("ab")]
-        );
-        assert_eq!(lines(4, b"123456789\nab\n", &[100]), [Err(4), ok("ab")]);
-        assert_eq!(lines(4, b"123456789", &[3]), [Err(4)]);
+        let some = |text: &str| Some(text.as_bytes().to_vec());
+        let expected = [some("1234"), None, some("ab")];
+        assert_eq!(lines(4, b"1234\r\n12345\nab\n", &[1]), expected);
+        assert_eq!(lines(4, b"1234\r\n12345\r\nab\n", &[100]), expected);
+        assert_eq!(lines(4, b"123456789\nab\n", &[100]), expected[1..]);
+        assert_eq!(lines(4, b"123456789", &[3]), [None]);
+    }
+
+    #[test]
+    fn whose_a_line_was_is_known_though_it_was_too_long() {
+        let text = format!("{{\"result\":\"{}\",\"id\":\"x\"}}\n", "a".repeat(100));
+        for piece in [1, 30, 1000] {
+            let mut lines = Lines::with_limit(20);
+            let mut rest = text.as_bytes();
+            let cut = loop {
+                let count = lines.fill(|room| {
+                    let count = piece.min(rest.len());
+                    room[..count].copy_from_slice(&rest[..count]);
+                    rest = &rest[count..];
+                    Ok(count)
+                });
+                assert_ne!(count.unwrap(), 0);
+                if let Some(Line::TooLong(cut)) = lines.next() {
+                    break cut;
+                }
+            };
+            assert_eq!((cut.id.unwrap(), cut.answer), (b"\"x\"".to_vec(), true));
+        }
     }
 
     #[test]
     fn a_flood_without_an_end_takes_no_more_than_the_limit() {
         let mut lines = Lines::with_limit(1 << 20);
-        let mut told = 0;
         for _ in 0..1000 {
             lines.fill(|room| Ok(room.len())).unwrap();
-            while let Some(line) = lines.next() {
-                told += usize::from(matches!(line, Line::TooLong(_)));
-            }
+            assert_eq!(lines.next(), None);
             assert!(lines.buffer.len() <= (1 << 20) + 2 * CHUNK);
         }
-        assert_eq!(told, 1);
+        assert!(matches!(lines.rest(), Some(Line::TooLong(_))));
     }
 
     proptest! {

@@ -281,13 +281,6 @@ pub(in crate::gateway) fn text_at<'a>(value: &'a [u8], path: &[&str]) -> Option<
     json::text_of(value.get(found)?)
 }
 
-/// The id of a text that is cut off after these bytes.
-pub(in crate::gateway) fn id_of_cut(text: &[u8]) -> Option<(Vec<u8>, bool)> {
-    let members = json::scan(text).members;
-    let parts = Parts::of(text, &members);
-    Some((parts.certain_id(text)?, parts.method.is_none()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -404,18 +397,5 @@ mod tests {
             }
         );
         assert_eq!(message.text_param(&["name"]).as_deref(), Some("x"));
-    }
-
-    #[test]
-    fn the_id_of_a_message_that_is_cut_off() {
-        assert_eq!(
-            id_of_cut(br#"{"jsonrpc":"2.0","id":"k","method":"x","params":{"a":"bbb"#),
-            Some((b"\"k\"".to_vec(), false))
-        );
-        assert_eq!(
-            id_of_cut(br#"{"jsonrpc":"2.0","id":7,"result":{"a":"#),
-            Some((b"7".to_vec(), true))
-        );
-        assert_eq!(id_of_cut(br#"{"jsonrpc":"2.0","params":{"id":7,"a":"#), None);
     }
 }

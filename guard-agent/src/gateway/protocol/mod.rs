@@ -6,4 +6,5 @@ pub(super) mod lines;
 pub(super) mod message;
 pub(super) mod names;
 pub(super) mod revision;
+pub(super) mod skim;
 pub(super) mod splice;
