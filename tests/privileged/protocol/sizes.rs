@@ -11,7 +11,7 @@ use crate::{
 /// The longest message, without its line end.
 const LIMIT: usize = 8 << 20;
 
-/// So much longer that the end of it is not seen.
+/// So much longer that its end lies beyond what is kept.
 const FAR: usize = 1000;
 
 /// What the gateway may need for a line that is too long, KiB: some copies of the longest that is taken.
@@ -103,8 +103,35 @@ fn one_more_byte_of_a_client_is_refused() -> Result<()> {
     greeted(|duo| {
         for id in ["7", "\"\\u0061\""] {
             duo.refused(call(id, LIMIT + 1), id, -32600, "too-large")?;
-            duo.refused(call_id_last(id, LIMIT + FAR), "null", -32600, "too-large")?;
+            duo.refused(call_id_last(id, LIMIT + FAR), id, -32600, "too-large")?;
         }
+        // An id that is none, or two, or somebody else's.
+        let long = "y".repeat(LIMIT);
+        for start in [
+            r#""id":1.0,"#,
+            r#""id":null,"#,
+            r#""id":7,"id":8,"#,
+            r#""id":7,"\u0069d":7,"#,
+            r#""x":{"id":7},"#,
+            r#""x":"\"id\":7,","#,
+            "",
+        ] {
+            let line = format!(
+                r#"{{{start}"jsonrpc":"2.0","method":"tools/call","params":{{"id":7,"y":"{long}"}}}}"#
+            );
+            duo.refused(line, "null", -32600, "too-large")
+                .with_context(|| start.to_owned())?;
+        }
+        let (start, end) = (
+            &b"{\"id\":\"\xff\",\"jsonrpc\":\"2.0\",\"method\":\""[..],
+            &b"\"}"[..],
+        );
+        duo.refused(
+            [start, long.as_bytes(), end].concat(),
+            "null",
+            -32600,
+            "too-large",
+        )?;
         // No message of its own is made of the rest.
         let hidden = format!("{}{}", "x".repeat(LIMIT + 1), expect::call("\"hidden\""));
         duo.refused(hidden, "null", -32600, "too-large")?;
@@ -128,11 +155,12 @@ fn one_more_byte_of_a_server_is_an_error() -> Result<()> {
             )?;
             duo.server_ignored(answer(&number))?;
         }
-        // Of several in flight nobody can say whose answer this was: none of them is over.
+        // Whose it is may stand at the very end.
         let (one, two) = (duo.call("1")?, duo.call("2")?);
-        duo.server_ignored(said_id_last(&one.to_string(), LIMIT + FAR))?;
-        duo.answered(two, "2")?;
-        duo.answered(one, "1")
+        duo.server(said_id_last(&two.to_string(), LIMIT + FAR))?;
+        expect::error(&duo.at_client()?, "2", -32603, "form", "answer-too-large")?;
+        duo.answered(one, "1")?;
+        duo.server_ignored(said_id_last(&one.to_string(), LIMIT + FAR))
     })
 }
 
