@@ -12,11 +12,12 @@ use guard_tests::life::{chance::Chance, limit};
 use serde_json::Value;
 
 use crate::{
-    duo::{Duo, End, Heard},
+    duo::{Duo, End},
     expect::{self, answer},
     greeted,
     greeting::Greeting,
     on_stage,
+    pipes::Heard,
 };
 
 const CALLS: usize = 10_000;

@@ -18,6 +18,7 @@ mod lines;
 mod load;
 mod modern;
 mod notifications;
+mod pipes;
 mod pressure;
 mod real;
 mod requests;
