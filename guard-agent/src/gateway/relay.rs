@@ -16,9 +16,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::sys::{
-    signal::{SigSet, Signal},
-    signalfd::{SfdFlags, SignalFd},
+use nix::{
+    fcntl::{FcntlArg, OFlag},
+    sys::{
+        signal::{SigSet, Signal},
+        signalfd::{SfdFlags, SignalFd},
+    },
 };
 
 use super::{
@@ -107,7 +110,10 @@ pub fn run(
         let roots = rules.roots.iter().map(|(root, _)| root.as_path().to_owned());
         Exchange::new(name, roots.collect())
     });
-    let sides = Arc::new(Sides::new(File::from(to_server), client_out, exchange));
+    // Its description is ours alone: the server has the other end.
+    nix::fcntl::fcntl(&to_server, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
+        .map_err(|error| failed("pipes", &error))?;
+    let sides = Arc::new(Sides::new(client_in, client_out, File::from(to_server), exchange));
     // Held to the end. Calls are not marked yet: the rights stay those of the launch.
     let _stamp = stamp
         .map(Stamp::map)
@@ -126,12 +132,12 @@ pub fn run(
 
     spawn("client", {
         let (events, sides) = (events.clone(), sides.clone());
-        move || sides.read_client(&client_in, &events)
+        move || sides.read_client(&events)
     })?;
     let (answers, queue) = sides::answers();
     spawn("answers", {
-        let sides = sides.clone();
-        move || sides.answer_server(&queue)
+        let (events, sides) = (events.clone(), sides.clone());
+        move || sides.answer_server(&queue, &events)
     })?;
     let (noise, shown) = noise::Log::new(events.clone());
     spawn("noise", {

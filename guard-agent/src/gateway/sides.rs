@@ -7,26 +7,31 @@ use std::{
     fs::File,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-        mpsc::{Receiver, Sender, SyncSender, sync_channel},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc::{Receiver, Sender, channel},
     },
     time::{Duration, Instant},
 };
 
 use super::{
     activity::Activity,
-    bytes::{read_some, write_all},
+    bytes::{is_hung_up, read_some, write_all, write_while},
     exchange::{Ended, Exchange},
     noise,
-    protocol::lines::{Line, Lines},
+    protocol::{
+        lines::{Line, Lines},
+        message::Read,
+    },
     relay::Event,
 };
 use crate::link::message::Exited;
 
 /// What is read at once where lines mean nothing.
 const BUFFER: usize = 64 << 10;
-/// Answers of ours to a server that asks and does not read.
-const QUEUED: usize = 64;
+/// Bytes of our own answers that wait for a server that asks and does not read.
+const QUEUED: usize = 256 << 10;
+/// So long a server may take nothing before it counts that its client is gone.
+const STUCK: Duration = Duration::from_secs(1);
 /// How long the word of a server's end may take, once its output has.
 const END: Duration = Duration::from_millis(300);
 
@@ -38,8 +43,14 @@ type End = Option<Option<Exited>>;
 
 #[derive(Debug)]
 pub(super) struct Sides {
+    client: File,
+    /// Its descriptor does not block.
     to_server: ServerInput,
     server_turn: Mutex<()>,
+    /// Nobody reads what the server is sent, though it is open.
+    given_up: AtomicBool,
+    /// Bytes of our own answers to it.
+    queued: AtomicUsize,
     to_client: Mutex<File>,
     /// `None`: lines mean nothing.
     exchange: Option<Mutex<Exchange>>,
@@ -56,10 +67,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Sides {
-    pub(super) fn new(to_server: File, to_client: File, exchange: Option<Exchange>) -> Self {
+    pub(super) fn new(client: File, to_client: File, to_server: File, exchange: Option<Exchange>) -> Self {
         Self {
+            client,
             to_server: Mutex::new(Some(Arc::new(to_server))),
             server_turn: Mutex::default(),
+            given_up: AtomicBool::new(false),
+            queued: AtomicUsize::new(0),
             to_client: Mutex::new(to_client),
             exchange: exchange.map(Mutex::new),
             activity: Activity::begun_now(),
@@ -101,17 +115,33 @@ impl Sides {
 
     /// Everybody who waits for the server is told why it does not answer any more.
     pub(super) fn fail(&self, ended: Ended, events: &Sender<Event>) {
+        self.given_up.store(true, Ordering::Relaxed);
         if let Some(exchange) = &self.exchange {
             let out = lock(exchange).end(ended);
             self.write_client(&out.to_client, events);
         }
     }
 
-    fn write_server(&self, bytes: &[u8]) -> bool {
+    /// `false`: it does not read any more. What nobody wants it to have any more counts as written. A client that leaves
+    /// while this waits is told of: who would read its end waits, too.
+    fn write_server(&self, bytes: &[u8], events: &Sender<Event>) -> bool {
         let _turn = lock(&self.server_turn);
-        let writer = lock(&self.to_server).clone();
         // Closed by the ladder: it is told elsewhere that the server is being ended.
-        writer.is_none_or(|writer| write_all(&writer, bytes, &self.activity.to_server).is_ok())
+        let Some(writer) = lock(&self.to_server).clone() else {
+            return true;
+        };
+        let written = || self.activity.to_server.load(Ordering::Relaxed);
+        let (mut taken, mut since) = (written(), Instant::now());
+        let go_on = || {
+            if written() != taken {
+                (taken, since) = (written(), Instant::now());
+            }
+            if since.elapsed() >= STUCK && is_hung_up(&self.client) {
+                let _ = events.send(Event::ClientClosed);
+            }
+            !self.given_up.load(Ordering::Relaxed) && lock(&self.to_server).is_some()
+        };
+        write_while(&writer, bytes, &self.activity.to_server, go_on).is_ok()
     }
 
     fn write_client(&self, bytes: &[u8], events: &Sender<Event>) -> bool {
@@ -126,29 +156,29 @@ impl Sides {
     }
 
     /// Reads the client to its end.
-    pub(super) fn read_client(&self, client: &File, events: &Sender<Event>) {
+    pub(super) fn read_client(&self, events: &Sender<Event>) {
         match &self.exchange {
-            Some(exchange) => self.client_lines(client, exchange, events),
-            None => self.client_bytes(client),
+            Some(exchange) => self.client_lines(exchange, events),
+            None => self.client_bytes(events),
         }
         let _ = events.send(Event::ClientClosed);
     }
 
-    fn client_bytes(&self, client: &File) {
+    fn client_bytes(&self, events: &Sender<Event>) {
         let mut buffer = vec![0; BUFFER];
         let mut open = true;
-        while let Ok(count @ 1..) = read_some(client, &mut buffer) {
+        while let Ok(count @ 1..) = read_some(&self.client, &mut buffer) {
             self.activity.client_spoke();
             // A server that closed its stdin may still have something to say, and its end is told elsewhere: the
             // client's bytes go nowhere, and that the client goes is still noticed.
-            open = open && self.write_server(buffer.get(..count).unwrap_or_default());
+            open = open && self.write_server(buffer.get(..count).unwrap_or_default(), events);
         }
     }
 
-    fn client_lines(&self, client: &File, exchange: &Mutex<Exchange>, events: &Sender<Event>) {
+    fn client_lines(&self, exchange: &Mutex<Exchange>, events: &Sender<Event>) {
         let mut lines = Lines::default();
         loop {
-            let count = lines.fill(|room| read_some(client, room)).unwrap_or(0);
+            let count = lines.fill(|room| read_some(&self.client, room)).unwrap_or(0);
             self.activity.client_spoke();
             while let Some(line) = lines.next() {
                 self.client_line(&line, exchange, events);
@@ -163,16 +193,22 @@ impl Sides {
     }
 
     fn client_line(&self, line: &Line<'_>, exchange: &Mutex<Exchange>, events: &Sender<Event>) {
+        // What is long to read is read before anybody waits for it.
+        let read = match line {
+            Line::Whole(text) => Ok(Read::of(text)),
+            Line::TooLong(cut) => Err(cut),
+        };
         let mut locked = lock(exchange);
         let before = locked.last();
-        let out = match line {
-            Line::Whole(text) => locked.from_client(text),
-            Line::TooLong(cut) => locked.cut_from_client(cut),
+        let out = match read {
+            Ok(read) => locked.client_sent(&read),
+            Err(cut) => locked.client_sent_too_much(cut),
         };
         drop(locked);
         self.write_client(&out.to_client, events);
         // One that ended closed its input too, and how it ended says more.
-        if !out.to_server.is_empty() && !self.write_server(&out.to_server) && self.end(END).is_none() {
+        if !out.to_server.is_empty() && !self.write_server(&out.to_server, events) && self.end(END).is_none()
+        {
             let out = lock(exchange).deaf(before);
             self.write_client(&out.to_client, events);
         }
@@ -183,7 +219,7 @@ impl Sides {
         &self,
         server: &File,
         events: &Sender<Event>,
-        answers: &SyncSender<Vec<u8>>,
+        answers: &Sender<Vec<u8>>,
         noise: &noise::Log,
     ) {
         match &self.exchange {
@@ -211,7 +247,7 @@ impl Sides {
         server: &File,
         exchange: &Mutex<Exchange>,
         events: &Sender<Event>,
-        answers: &SyncSender<Vec<u8>>,
+        answers: &Sender<Vec<u8>>,
         noise: &noise::Log,
     ) {
         let mut lines = Lines::default();
@@ -220,18 +256,18 @@ impl Sides {
             let count = lines.fill(|room| read_some(server, room)).unwrap_or(0);
             self.activity.server_spoke();
             let mut take = |line: &Line<'_>| {
-                let mut locked = lock(exchange);
                 let (out, text) = match line {
-                    Line::Whole(text) => (locked.from_server(text), *text),
-                    Line::TooLong(cut) => (locked.cut_from_server(cut), noise::TOO_LONG),
+                    Line::Whole(text) => {
+                        let read = Read::of(text);
+                        (lock(exchange).server_sent(&read), *text)
+                    }
+                    Line::TooLong(cut) => (lock(exchange).server_sent_too_much(cut), noise::TOO_LONG),
                 };
-                drop(locked);
                 if out.quarantined {
                     noise.line(text);
                 }
-                // One that asks and does not read is left without an answer before it holds up its own.
-                if !out.to_server.is_empty() && answers.try_send(out.to_server).is_err() {
-                    tracing::debug!("an answer to the server is dropped: it does not read");
+                if !out.to_server.is_empty() {
+                    self.queue(out.to_server, answers);
                 }
                 to_client.extend_from_slice(&out.to_client);
             };
@@ -257,17 +293,30 @@ impl Sides {
         }
     }
 
+    /// One that asks and does not read is left without an answer before it fills our memory.
+    fn queue(&self, answer: Vec<u8>, answers: &Sender<Vec<u8>>) {
+        let length = answer.len();
+        if self.queued.fetch_add(length, Ordering::Relaxed) + length > QUEUED {
+            self.queued.fetch_sub(length, Ordering::Relaxed);
+            tracing::debug!("an answer to the server is dropped: it does not read");
+        } else {
+            // Without its thread the session is over.
+            let _ = answers.send(answer);
+        }
+    }
+
     /// Writes our own answers to the server's requests: whoever reads it must not wait for it to read.
-    pub(super) fn answer_server(&self, answers: &Receiver<Vec<u8>>) {
+    pub(super) fn answer_server(&self, answers: &Receiver<Vec<u8>>, events: &Sender<Event>) {
         while let Ok(answer) = answers.recv() {
-            self.write_server(&answer);
+            self.write_server(&answer, events);
+            self.queued.fetch_sub(answer.len(), Ordering::Relaxed);
         }
     }
 }
 
 /// The queue of our own answers to the server.
-pub(super) fn answers() -> (SyncSender<Vec<u8>>, Receiver<Vec<u8>>) {
-    sync_channel(QUEUED)
+pub(super) fn answers() -> (Sender<Vec<u8>>, Receiver<Vec<u8>>) {
+    channel()
 }
 
 /// Waits for as long as a thread works, at most so long.

@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 
-use super::{Asked, Declared, Exchange, MOST_REQUESTS, Opened, Out, Request, roots};
+use super::{
+    Asked, Declared, Exchange, MOST_IN_BATCH, MOST_REQUESTS, Opened, Out, Request, RequestKind, roots,
+};
 use crate::gateway::protocol::{
     answer::{self, INTERNAL_ERROR, TOO_MANY, form},
     lines::LIMIT,
-    message::{INVALID_REQUEST, Kind, LOOK_ALIKE, Malformed, Message, Token},
+    message::{INVALID_REQUEST, Kind, Malformed, Message, Read, Token},
     names,
     revision::Revision,
     skim::Cut,
@@ -15,18 +17,26 @@ use crate::gateway::protocol::{
 
 impl Exchange {
     /// A line of the client.
-    pub(in crate::gateway) fn from_client(&mut self, text: &[u8]) -> Out {
+    pub(in crate::gateway) fn client_sent(&mut self, read: &Read<'_>) -> Out {
         let mut out = Out::default();
-        match Message::read(text) {
-            Ok(message) => self.pass(&message, false, &mut out),
-            Err(malformed) if malformed.batch && self.has_batches() => self.batch(text, &mut out),
-            Err(malformed) => self.refuse(&malformed, &mut out),
+        match &read.message {
+            Ok(message) => self.pass(message, false, &mut out),
+            Err(malformed) if malformed.batch && self.has_batches() => self.batch(read.text, &mut out),
+            Err(malformed) => self.refuse(malformed, &mut out),
+        }
+        self.settled(out)
+    }
+
+    /// Nobody reads what a server that is over is sent.
+    fn settled(&self, mut out: Out) -> Out {
+        if self.ended.is_some() {
+            out.to_server.clear();
         }
         out
     }
 
     /// A line of the client that was too long.
-    pub(in crate::gateway) fn cut_from_client(&mut self, cut: &Cut) -> Out {
+    pub(in crate::gateway) fn client_sent_too_much(&mut self, cut: &Cut) -> Out {
         let mut out = Out::default();
         let id = cut.id.as_deref();
         if cut.answer {
@@ -49,7 +59,7 @@ impl Exchange {
             let why = format!("the message is longer than {LIMIT} bytes");
             answer::error(&mut out.to_client, id, INVALID_REQUEST, &why, &form("too-large"));
         }
-        out
+        self.settled(out)
     }
 
     fn has_batches(&self) -> bool {
@@ -58,22 +68,16 @@ impl Exchange {
 
     /// Each of them as if it stood on a line of its own; so are the answers.
     fn batch(&mut self, text: &[u8], out: &mut Out) {
-        let mut none = true;
-        for element in splice::elements(text) {
-            none = false;
-            match Message::read(element) {
-                Ok(message) => self.pass(&message, true, out),
-                Err(malformed) => self.refuse(&malformed, out),
-            }
+        let count = splice::elements(text).count();
+        if count == 0 || count > MOST_IN_BATCH {
+            let why = format!("a batch has between one and {MOST_IN_BATCH} messages");
+            return answer::error(&mut out.to_client, None, INVALID_REQUEST, &why, &form("batch"));
         }
-        if none {
-            answer::error(
-                &mut out.to_client,
-                None,
-                INVALID_REQUEST,
-                "an empty batch",
-                &form("batch"),
-            );
+        for element in splice::elements(text) {
+            match &Read::of(element).message {
+                Ok(message) => self.pass(message, true, out),
+                Err(malformed) => self.refuse(malformed, out),
+            }
         }
     }
 
@@ -98,16 +102,6 @@ impl Exchange {
     }
 
     fn pass(&mut self, message: &Message<'_>, in_batch: bool, out: &mut Out) {
-        if !matches!(message.kind, Kind::Response { .. }) && message.looks_alike() {
-            let id = message.id.is_some().then(|| message.raw_id());
-            return answer::error(
-                &mut out.to_client,
-                id,
-                INVALID_REQUEST,
-                LOOK_ALIKE,
-                &form("look-alike-key"),
-            );
-        }
         match (&message.kind, &message.id) {
             (Kind::Request { method }, Some((at, id))) => {
                 if let Err((code, rule, why)) = self.request(message, method, (at, id), in_batch, out) {
@@ -147,7 +141,11 @@ impl Exchange {
                 "too many requests are in flight; wait for an answer",
             ));
         }
-        let initialize = method == "initialize";
+        if method.starts_with("notifications/") {
+            return Err((INVALID_REQUEST, "shape", "a notification has no id"));
+        }
+        let kind = kind(message, method);
+        let initialize = kind == RequestKind::Initialize;
         if initialize && in_batch {
             return Err((INVALID_REQUEST, "batch", "`initialize` stands alone"));
         }
@@ -183,7 +181,7 @@ impl Exchange {
             raw: message.raw_id().into(),
             id: id.clone(),
             progress,
-            initialize,
+            kind,
         };
         self.requests.insert(self.last, request);
         Ok(())
@@ -211,7 +209,8 @@ impl Exchange {
             let Some((at, known)) = at.zip(id.and_then(|id| self.ids.get(&id).copied())) else {
                 return;
             };
-            if self.requests.get(&known).is_none_or(|request| request.initialize) {
+            let kind = self.requests.get(&known).map(|request| request.kind);
+            if kind.is_none_or(|kind| kind == RequestKind::Initialize) {
                 return;
             }
             // Whatever is still answered finds nobody.
@@ -227,10 +226,27 @@ impl Exchange {
         let Some(asked) = self.asked.remove(id) else {
             return;
         };
-        let at = message.of_result(&["roots"]).filter(|_| asked == Asked::Roots);
-        let cut = at.clone().and_then(|at| roots::cut(message.raw(at), &self.roots));
-        let mut parts: Vec<(Range<usize>, &[u8])> = at.zip(cut.as_deref()).into_iter().collect();
+        let roots = message.result.clone().filter(|_| asked == Asked::Roots);
+        let (at, cut) = match roots.map(|result| roots::cut(message.text, result, &self.roots)) {
+            None | Some(Ok(None)) => (None, Vec::new()),
+            Some(Ok(Some((at, cut)))) => (Some(at), cut),
+            Some(Err(why)) => {
+                let id = Some(message.raw_id());
+                return answer::error(&mut out.to_server, id, INTERNAL_ERROR, why, &form("bad-answer"));
+            }
+        };
+        let mut parts: Vec<(Range<usize>, &[u8])> = at.map(|at| (at, cut.as_slice())).into_iter().collect();
         splice::line(&mut out.to_server, message.text, &mut parts);
+    }
+}
+
+fn kind(message: &Message<'_>, method: &str) -> RequestKind {
+    match method {
+        "initialize" => RequestKind::Initialize,
+        "server/discover" => RequestKind::Discover,
+        "subscriptions/listen" => RequestKind::Listen,
+        _ if message.param(&["task"]).is_some() => RequestKind::Task,
+        _ => RequestKind::Other,
     }
 }
 
@@ -244,6 +260,7 @@ fn declared(message: &Message<'_>) -> Declared {
         roots: has("roots"),
         sampling: has("sampling"),
         elicitation: has("elicitation"),
+        tasks: has("tasks"),
     }
 }
 

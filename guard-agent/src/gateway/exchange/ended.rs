@@ -71,7 +71,10 @@ impl Exchange {
                 self.tell(&mut out, &request.raw, &ended);
             }
         }
-        self.ended = Some(ended);
+        // That it does not read says less than how it ended.
+        if self.ended.is_none() || ended != Ended::Deaf {
+            self.ended = Some(ended);
+        }
         out
     }
 

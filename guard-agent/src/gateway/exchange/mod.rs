@@ -7,7 +7,10 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, path::PathBuf};
+use std::{
+    collections::{HashMap, VecDeque},
+    path::PathBuf,
+};
 
 pub(super) use ended::Ended;
 
@@ -17,6 +20,10 @@ use super::protocol::{message::Token, revision::Revision};
 const MOST_REQUESTS: usize = 1024;
 /// The same of the server's.
 const MOST_ASKED: usize = 64;
+/// Messages in a batch.
+const MOST_IN_BATCH: usize = 1024;
+/// Progress tokens of tasks, which go on after their request.
+const MOST_TASKS: usize = 256;
 
 /// What one line leads to: whole lines for either side.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -45,7 +52,19 @@ struct Request {
     raw: Box<[u8]>,
     id: Token,
     progress: Option<Token>,
-    initialize: bool,
+    kind: RequestKind,
+}
+
+/// What of a request matters once it is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RequestKind {
+    Initialize,
+    Discover,
+    /// It is answered when its client wants no more.
+    Listen,
+    /// It asks for a task, whose progress goes on after the answer.
+    Task,
+    Other,
 }
 
 /// What a side said it can do.
@@ -54,6 +73,7 @@ struct Declared {
     roots: bool,
     sampling: bool,
     elicitation: bool,
+    tasks: bool,
 }
 
 /// A request of the server that is in flight.
@@ -80,6 +100,8 @@ pub(super) struct Exchange {
     /// The number of a request by its id, and by its progress token.
     ids: HashMap<Token, u64>,
     progress: HashMap<Token, u64>,
+    /// Tokens of tasks, the oldest first.
+    tasks: VecDeque<Token>,
     asked: HashMap<Token, Asked>,
     ended: Option<Ended>,
 }
@@ -96,6 +118,7 @@ impl Exchange {
             requests: HashMap::new(),
             ids: HashMap::new(),
             progress: HashMap::new(),
+            tasks: VecDeque::new(),
             asked: HashMap::new(),
             ended: None,
         }
@@ -106,9 +129,10 @@ impl Exchange {
         self.last
     }
 
-    /// Requests of the client that have no answer yet.
+    /// Requests of the client that have no answer yet, and are to have one.
     pub(super) fn in_flight(&self) -> usize {
-        self.requests.len()
+        let owed = |request: &&Request| request.kind != RequestKind::Listen;
+        self.requests.values().filter(owed).count()
     }
 
     /// The request with this number is over.

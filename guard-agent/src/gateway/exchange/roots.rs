@@ -2,17 +2,33 @@
 
 use std::{
     ffi::OsStr,
+    ops::Range,
     os::unix::ffi::OsStrExt as _,
     path::{Component, Path, PathBuf},
 };
 
 use crate::gateway::protocol::{message, splice};
 
-/// The array of roots without those that lie outside; `None`: there are none such.
-pub(super) fn cut(array: &[u8], roots: &[PathBuf]) -> Option<Vec<u8>> {
-    splice::cut(array, |root| {
-        message::text_at(root, &["uri"]).is_some_and(|uri| inside(&uri, roots))
-    })
+/// Where the roots are, and what of them is left.
+type Cut = (Range<usize>, Vec<u8>);
+
+/// The roots in the result of an answer, when some of them go; or what is wrong with them.
+pub(super) fn cut(text: &[u8], result: Range<usize>, roots: &[PathBuf]) -> Result<Option<Cut>, &'static str> {
+    if message::look_alike(text, result.clone(), &["roots"]) {
+        return Err("the client's answer has a key that looks like `roots`");
+    }
+    let Some(at) = message::find(text, result, &["roots"]) else {
+        return Err("the client's answer has no roots");
+    };
+    let array = text.get(at.clone()).unwrap_or_default();
+    if !array.starts_with(b"[") {
+        return Err("the client's roots are no array");
+    }
+    let cut = splice::cut(array, |root| {
+        !message::look_alike(root, 0..root.len(), &["uri"])
+            && message::text_at(root, &["uri"]).is_some_and(|uri| inside(&uri, roots))
+    });
+    Ok(cut.map(|cut| (at, cut)))
 }
 
 /// Whether a `file:` URI of this machine names a root of the sandbox or something in it. By its text: nothing is
@@ -62,12 +78,17 @@ mod tests {
 
     #[test]
     fn what_stays_keeps_its_bytes() {
-        let array = br#"[ {"name":"x", "uri":"file:///srv/a"}, {"uri":"file:///etc"}, 7 ]"#;
         let roots = [PathBuf::from("/srv/a")];
-        assert_eq!(
-            cut(array, &roots).unwrap(),
-            br#"[{"name":"x", "uri":"file:///srv/a"}]"#
+        let cut = |array: &str| {
+            let text = format!(r#"{{"roots":{array}}}"#);
+            let cut = super::cut(text.as_bytes(), 0..text.len(), &roots);
+            cut.map(|cut| cut.map(|(_, cut)| String::from_utf8(cut).unwrap()))
+        };
+        let some = cut(
+            r#"[ {"name":"x", "uri":"file:///srv/a"}, {"uri":"file:///etc"}, {"URI":"file:///etc","uri":"file:///srv/a"}, 7 ]"#,
         );
-        assert_eq!(cut(br#"[{"uri":"file:///srv/a/b"}]"#, &roots), None);
+        assert_eq!(some, Ok(Some(r#"[{"name":"x", "uri":"file:///srv/a"}]"#.into())));
+        assert_eq!(cut(r#"[{"uri":"file:///srv/a/b"}]"#), Ok(None));
+        assert!(cut(r#""file:///etc""#).is_err() && cut(r#"[],"Roots":[]"#).is_err());
     }
 }

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::{Asked, Exchange, MOST_ASKED, Opened, Out, Request};
+use super::{Asked, Exchange, MOST_ASKED, MOST_TASKS, Opened, Out, Request, RequestKind};
 use crate::gateway::protocol::{
     answer::{self, INTERNAL_ERROR, METHOD_NOT_FOUND, form},
     lines::LIMIT,
-    message::{self, Kind, Malformed, Message, Token},
+    message::{self, Kind, Malformed, Message, Read, Token, mended},
     names,
     revision::Revision,
     skim::Cut,
@@ -17,23 +17,32 @@ const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 impl Exchange {
     /// A line of the server.
-    pub(in crate::gateway) fn from_server(&mut self, text: &[u8]) -> Out {
+    pub(in crate::gateway) fn server_sent(&mut self, read: &Read<'_>) -> Out {
         let mut out = Out::default();
-        match Message::read(text) {
+        match &read.message {
             Ok(message) => match (&message.kind, &message.id) {
-                (Kind::Request { method }, Some((_, id))) => self.ask(&message, method, id, &mut out),
-                (Kind::Notification { method }, _) => self.tell_client(&message, method, &mut out),
-                (Kind::Response { .. }, Some((at, id))) => self.answer(&message, at, id, &mut out),
+                (Kind::Request { method }, Some((_, id))) => self.ask(message, method, id, &mut out),
+                (Kind::Notification { method }, _) => self.tell_client(message, method, &mut out),
+                (Kind::Response { .. }, Some((at, id))) => self.answer(message, at, id, &mut out),
                 // An error that names no request: nobody waits for it.
                 _ => {}
             },
-            Err(malformed) => self.no_message(&malformed, &mut out),
+            // Text that was cut in the middle of a character, which its reader is to see.
+            Err(malformed) if malformed.surrogate => {
+                let mended = mended(read.text);
+                let read = Read::of(&mended);
+                if !matches!(&read.message, Err(malformed) if malformed.surrogate) {
+                    return self.server_sent(&read);
+                }
+                self.no_message(malformed, &mut out);
+            }
+            Err(malformed) => self.no_message(malformed, &mut out),
         }
         out
     }
 
     /// A line of the server that was too long.
-    pub(in crate::gateway) fn cut_from_server(&mut self, cut: &Cut) -> Out {
+    pub(in crate::gateway) fn server_sent_too_much(&mut self, cut: &Cut) -> Out {
         let mut out = Out {
             quarantined: true,
             ..Out::default()
@@ -59,7 +68,8 @@ impl Exchange {
 
     fn no_message(&mut self, malformed: &Malformed, out: &mut Out) {
         out.quarantined = true;
-        let id = malformed.id.as_deref().filter(|_| malformed.response);
+        // Whatever else it says, with the id of a request and without a method it was to be the answer.
+        let id = malformed.id.as_deref().filter(|_| !malformed.method);
         let Some(request) = id.and_then(Token::read).and_then(|id| self.take_answered(&id)) else {
             return;
         };
@@ -76,7 +86,7 @@ impl Exchange {
 
     /// Until its answer is read: one that fails leaves the session as it was before.
     fn forget_opening(&mut self, request: &Request) {
-        if request.initialize {
+        if request.kind == RequestKind::Initialize {
             self.opened = Opened::Nothing;
         }
     }
@@ -85,7 +95,7 @@ impl Exchange {
         let Some(request) = self.take_answered(id) else {
             return;
         };
-        if request.initialize && message.result.is_some() {
+        if request.kind == RequestKind::Initialize && message.result.is_some() {
             let version = message
                 .of_result(&["protocolVersion"])
                 .and_then(|range| message::text_at(message.raw(range), &[]))
@@ -96,9 +106,19 @@ impl Exchange {
                 return fail(out, &request, why, "version");
             };
             self.opened = Opened::Legacy(revision);
-            self.own_methods = ["experimental", "extensions"]
-                .iter()
-                .any(|name| message.of_result(&["capabilities", name]).is_some());
+        }
+        match request.kind {
+            RequestKind::Initialize | RequestKind::Discover if message.result.is_some() => {
+                self.own_methods = ["experimental", "extensions"].iter().any(|name| {
+                    let offered = message.of_result(&["capabilities", name]);
+                    offered.is_some_and(|range| message.raw(range).starts_with(b"{"))
+                });
+            }
+            RequestKind::Task => self.tasks.extend(request.progress.clone()),
+            _ => {}
+        }
+        if self.tasks.len() > MOST_TASKS {
+            self.tasks.pop_front();
         }
         let subscription = message.of_result(&["_meta", SUBSCRIPTION]);
         let mut parts: Vec<(Range<usize>, &[u8])> = vec![(at.clone(), &request.raw)];
@@ -120,6 +140,7 @@ impl Exchange {
             "roots/list" => self.client.roots,
             "sampling/createMessage" => self.client.sampling,
             "elicitation/create" => self.client.elicitation,
+            "tasks/get" | "tasks/result" | "tasks/list" | "tasks/cancel" => self.client.tasks,
             _ => false,
         };
         let refusal = if !legacy || !declared {
@@ -157,9 +178,10 @@ impl Exchange {
 
     /// A notification of the server.
     fn tell_client(&mut self, message: &Message<'_>, method: &str, out: &mut Out) {
-        if !names::is_server_notification(method) && !self.own_methods {
+        if !names::is_server_notification(method) && (!self.own_methods || names::is_request(method)) {
             return;
         }
+        let ended;
         let token = |path: &[&str]| {
             let range = message.param(path)?;
             Some((Token::read(message.raw(range.clone()))?, range))
@@ -167,23 +189,26 @@ impl Exchange {
         let mut parts = Vec::new();
         match method {
             "notifications/progress" => {
+                let known = |token: &Token| self.progress.contains_key(token) || self.tasks.contains(token);
                 // Late, or of nobody.
-                if token(&["progressToken"]).is_none_or(|(token, _)| !self.progress.contains_key(&token)) {
+                if !token(&["progressToken"]).is_some_and(|(token, _)| known(&token)) {
                     return;
                 }
             }
-            "notifications/cancelled" => {
+            // The end of a subscription, named by the request that began it.
+            "notifications/cancelled" if self.opened == Opened::Modern => {
                 let Some((id, range)) = token(&["requestId"]) else {
                     return;
                 };
-                if self.opened == Opened::Modern {
-                    // The end of a subscription, named by the request that began it.
-                    let Some(request) = Self::number(&id).and_then(|number| self.requests.get(&number))
-                    else {
-                        return;
-                    };
-                    parts.push((range, &*request.raw));
-                } else if self.asked.remove(&id).is_none() {
+                let Some(request) = Self::number(&id).and_then(|number| self.take(number)) else {
+                    return;
+                };
+                ended = request.raw;
+                parts.push((range, &*ended));
+            }
+            "notifications/cancelled" => {
+                let id = token(&["requestId"]);
+                if id.and_then(|(id, _)| self.asked.remove(&id)).is_none() {
                     return;
                 }
             }

@@ -5,7 +5,20 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{Ended, Exchange, Out};
-use crate::{gateway::protocol::skim::Cut, link::message::Exited};
+use crate::{
+    gateway::protocol::{message::Read, skim::Cut},
+    link::message::Exited,
+};
+
+impl Exchange {
+    fn client(&mut self, text: &[u8]) -> Out {
+        self.client_sent(&Read::of(text))
+    }
+
+    fn server(&mut self, text: &[u8]) -> Out {
+        self.server_sent(&Read::of(text))
+    }
+}
 
 fn exchange() -> Exchange {
     Exchange::new("files", vec![PathBuf::from("/srv/docs")])
@@ -16,11 +29,11 @@ fn greeted(version: &str, client: &Value, server: &Value) -> Exchange {
     let mut exchange = exchange();
     let hello = json!({"jsonrpc": "2.0", "id": "hello", "method": "initialize",
         "params": {"protocolVersion": version, "capabilities": client}});
-    let out = exchange.from_client(hello.to_string().as_bytes());
+    let out = exchange.client(hello.to_string().as_bytes());
     assert!(!out.to_server.is_empty());
     let answer =
         json!({"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": version, "capabilities": server}});
-    let out = exchange.from_server(answer.to_string().as_bytes());
+    let out = exchange.server(answer.to_string().as_bytes());
     assert!(text(&out.to_client).contains("\"hello\""));
     exchange
 }
@@ -59,7 +72,7 @@ fn error(line: &[u8]) -> (Value, i64, String) {
 
 /// The client's line is answered with an error, and the server sees nothing of it.
 fn refused(exchange: &mut Exchange, line: &str) -> (Value, i64, String) {
-    let out = exchange.from_client(line.as_bytes());
+    let out = exchange.client(line.as_bytes());
     assert!(out.to_server.is_empty(), "{line} passed");
     error(&out.to_client)
 }
@@ -81,7 +94,7 @@ fn an_id_comes_back_as_it_was_written_and_all_other_bytes_pass() {
         let rest = r#", "method":"tools\/call" ,"params":{"name":"x","n":1.10,"big":12345678901234567890123,"v":{"b":1,"a":null}}, "extra":[ ]}"#;
         let sent = format!("{{ \"jsonrpc\":\"2.0\",\"id\" : {id}{rest}");
         let expected = format!("{{ \"jsonrpc\":\"2.0\",\"id\" : {number}{rest}");
-        assert_eq!(passed(&exchange.from_client(sent.as_bytes())), expected);
+        assert_eq!(passed(&exchange.client(sent.as_bytes())), expected);
     }
     assert_eq!(exchange.in_flight(), ids.len());
     // In another order, one with its number in quotes.
@@ -92,7 +105,7 @@ fn an_id_comes_back_as_it_was_written_and_all_other_bytes_pass() {
             (index + 2).to_string()
         };
         let rest = r#","result":{"id":1,"x":1e2,"t":"é\u00e9"},"x":0}"#;
-        let out = exchange.from_server(format!("{{\"id\":{number},\"jsonrpc\":\"2.0\"{rest}").as_bytes());
+        let out = exchange.server(format!("{{\"id\":{number},\"jsonrpc\":\"2.0\"{rest}").as_bytes());
         assert_eq!(
             delivered(&out),
             format!("{{\"id\":{id},\"jsonrpc\":\"2.0\"{rest}")
@@ -104,24 +117,24 @@ fn an_id_comes_back_as_it_was_written_and_all_other_bytes_pass() {
 #[test]
 fn an_answer_finds_its_request_once() {
     let mut exchange = open();
-    passed(&exchange.from_client(ping("7").as_bytes()));
+    passed(&exchange.client(ping("7").as_bytes()));
     assert_eq!(
         refused(&mut exchange, &ping("7")),
         (json!(7), -32600, "id-in-use".into())
     );
     // Another one, though a careless reader takes it for the same.
-    passed(&exchange.from_client(ping("\"7\"").as_bytes()));
+    passed(&exchange.client(ping("\"7\"").as_bytes()));
     let answer = br#"{"jsonrpc":"2.0","id":2,"result":{}}"#;
     assert_eq!(
-        delivered(&exchange.from_server(answer)),
+        delivered(&exchange.server(answer)),
         r#"{"jsonrpc":"2.0","id":7,"result":{}}"#
     );
-    assert!(is_nothing(&exchange.from_server(answer)));
+    assert!(is_nothing(&exchange.server(answer)));
     for id in ["99", "7", "\"x\"", "\"03\"", "-3", "1"] {
         let stray = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
-        assert!(is_nothing(&exchange.from_server(stray.as_bytes())), "{id}");
+        assert!(is_nothing(&exchange.server(stray.as_bytes())), "{id}");
     }
-    passed(&exchange.from_client(ping("7").as_bytes()));
+    passed(&exchange.client(ping("7").as_bytes()));
     assert_eq!(exchange.in_flight(), 2);
 }
 
@@ -181,39 +194,49 @@ fn what_is_refused_costs_the_session_nothing() {
         r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{}}"#,
         r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
     ] {
-        assert!(is_nothing(&exchange.from_client(line.as_bytes())), "{line}");
+        assert!(is_nothing(&exchange.client(line.as_bytes())), "{line}");
     }
     assert_eq!(exchange.in_flight(), 0);
-    passed(&exchange.from_client(ping("1").as_bytes()));
+    passed(&exchange.client(ping("1").as_bytes()));
 }
 
 #[test]
 fn a_thousand_and_twenty_four_requests_and_no_more() {
     let mut exchange = open();
     for id in 0..1024 {
-        passed(&exchange.from_client(ping(&id.to_string()).as_bytes()));
+        passed(&exchange.client(ping(&id.to_string()).as_bytes()));
     }
     assert_eq!(
         refused(&mut exchange, &ping("2000")),
         (json!(2000), -31001, "too-many".into())
     );
-    delivered(&exchange.from_server(br#"{"jsonrpc":"2.0","id":2,"result":{}}"#));
-    passed(&exchange.from_client(ping("2000").as_bytes()));
+    delivered(&exchange.server(br#"{"jsonrpc":"2.0","id":2,"result":{}}"#));
+    passed(&exchange.client(ping("2000").as_bytes()));
 }
 
 #[test]
 fn a_batch_is_split_where_the_revision_has_it() {
     let batch = format!("[{}, 7 ,{}]", ping("1"), ping("\"b\""));
     let mut exchange = greeted("2025-03-26", &json!({}), &json!({}));
-    let out = exchange.from_client(batch.as_bytes());
+    let out = exchange.client(batch.as_bytes());
     assert_eq!(text(&out.to_server), format!("{}\n{}\n", ping("2"), ping("3")));
     assert_eq!(error(&out.to_client), (json!(null), -32600, "shape".into()));
     assert_eq!(
         refused(&mut exchange, "[ ]"),
         (json!(null), -32600, "batch".into())
     );
-    let hidden = r#"[{"jsonrpc":"2.0","id":8,"method":"x","params":{"a":1,"a":2}}]"#;
-    assert_eq!(refused(&mut exchange, hidden).2, "batch");
+    let mixed = format!(
+        r#"[{{"jsonrpc":"2.0","id":8,"method":"x","params":{{"a":1,"a":2}}}},{}]"#,
+        ping("9")
+    );
+    let out = exchange.client(mixed.as_bytes());
+    assert_eq!(text(&out.to_server), format!("{}\n", ping("4")));
+    assert_eq!(error(&out.to_client), (json!(8), -32600, "duplicate-key".into()));
+    let many = format!("[{}7]", "7,".repeat(1024));
+    assert_eq!(
+        refused(&mut exchange, &many),
+        (json!(null), -32600, "batch".into())
+    );
     for version in ["2024-11-05", "2025-06-18", "2025-11-25"] {
         let mut exchange = greeted(version, &json!({}), &json!({}));
         assert_eq!(refused(&mut exchange, &batch).2, "batch");
@@ -233,43 +256,40 @@ fn a_version_from_the_future_is_asked_for_as_the_last_one_known() {
                 r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"{version}"}}}}"#
             )
         };
-        let out = exchange().from_client(hello(asked).as_bytes());
+        let out = exchange().client(hello(asked).as_bytes());
         assert_eq!(passed(&out), hello(if passes { asked } else { "2025-11-25" }));
     }
     let mut exchange = exchange();
-    passed(&exchange.from_client(
+    passed(&exchange.client(
         br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#,
     ));
-    let out = exchange.from_server(br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2099-01-01"}}"#);
+    let out = exchange.server(br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2099-01-01"}}"#);
     assert_eq!(
         error(delivered(&out).as_bytes()),
         (json!(1), -32603, "version".into())
     );
     // It may try again.
-    passed(&exchange.from_client(br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#));
+    passed(&exchange.client(br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#));
 }
 
 #[test]
 fn a_cancelled_request_is_over() {
     let mut exchange = open();
-    passed(&exchange.from_client(ping("\"a\"").as_bytes()));
+    passed(&exchange.client(ping("\"a\"").as_bytes()));
     let cancel = |id: &str| {
         format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"reason":"r","requestId":{id}}}}}"#
         )
     };
-    assert!(is_nothing(&exchange.from_client(cancel("\"b\"").as_bytes())));
-    assert_eq!(
-        passed(&exchange.from_client(cancel("\"a\"").as_bytes())),
-        cancel("2")
-    );
+    assert!(is_nothing(&exchange.client(cancel("\"b\"").as_bytes())));
+    assert_eq!(passed(&exchange.client(cancel("\"a\"").as_bytes())), cancel("2"));
     assert!(is_nothing(
-        &exchange.from_server(br#"{"jsonrpc":"2.0","id":2,"result":{}}"#)
+        &exchange.server(br#"{"jsonrpc":"2.0","id":2,"result":{}}"#)
     ));
-    assert!(is_nothing(&exchange.from_client(cancel("\"a\"").as_bytes())));
+    assert!(is_nothing(&exchange.client(cancel("\"a\"").as_bytes())));
     let mut greeting = self::exchange();
-    passed(&greeting.from_client(br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#));
-    assert!(is_nothing(&greeting.from_client(cancel("1").as_bytes())));
+    passed(&greeting.client(br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#));
+    assert!(is_nothing(&greeting.client(cancel("1").as_bytes())));
     assert_eq!(greeting.in_flight(), 1);
 }
 
@@ -286,14 +306,14 @@ fn progress_is_of_a_request_in_flight() {
             r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#
         )
     };
-    passed(&exchange.from_client(call("1", "\"1\"").as_bytes()));
+    passed(&exchange.client(call("1", "\"1\"").as_bytes()));
     assert_eq!(
-        delivered(&exchange.from_server(progress("\"\\u0031\"").as_bytes())),
+        delivered(&exchange.server(progress("\"\\u0031\"").as_bytes())),
         progress("\"\\u0031\"")
     );
-    assert!(is_nothing(&exchange.from_server(progress("1").as_bytes())));
-    delivered(&exchange.from_server(br#"{"jsonrpc":"2.0","id":2,"result":{}}"#));
-    assert!(is_nothing(&exchange.from_server(progress("\"1\"").as_bytes())));
+    assert!(is_nothing(&exchange.server(progress("1").as_bytes())));
+    delivered(&exchange.server(br#"{"jsonrpc":"2.0","id":2,"result":{}}"#));
+    assert!(is_nothing(&exchange.server(progress("\"1\"").as_bytes())));
 }
 
 #[test]
@@ -302,27 +322,27 @@ fn a_server_asks_for_what_the_client_offered() {
     let methods = ["roots/list", "sampling/createMessage", "elicitation/create"];
     let mut closed = open();
     for method in methods.iter().chain(&["tools/call", "vendor/x"]) {
-        let out = closed.from_server(ask("5", method).as_bytes());
+        let out = closed.server(ask("5", method).as_bytes());
         assert!(out.to_client.is_empty(), "{method} passed");
         assert_eq!(error(&out.to_server), (json!(5), -32601, "not-negotiated".into()));
     }
-    delivered(&closed.from_server(ask("5", "ping").as_bytes()));
+    delivered(&closed.server(ask("5", "ping").as_bytes()));
     let offers = json!({"roots": {}, "sampling": {}, "elicitation": {}});
     let mut opened = greeted("2025-06-18", &offers, &json!({}));
     for (id, method) in methods.iter().enumerate() {
         let line = ask(&format!("\"k{id}\""), method);
-        assert_eq!(delivered(&opened.from_server(line.as_bytes())), line);
-        let answer = format!(r#"{{"jsonrpc":"2.0","id":"k{id}","result":{{"n":1.0}}}}"#);
-        assert_eq!(passed(&opened.from_client(answer.as_bytes())), answer);
-        assert!(is_nothing(&opened.from_client(answer.as_bytes())));
+        assert_eq!(delivered(&opened.server(line.as_bytes())), line);
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":"k{id}","result":{{"n":1.0,"roots":[]}}}}"#);
+        assert_eq!(passed(&opened.client(answer.as_bytes())), answer);
+        assert!(is_nothing(&opened.client(answer.as_bytes())));
     }
     // Before the greeting is over.
-    let out = exchange().from_server(ask("1", "ping").as_bytes());
+    let out = exchange().server(ask("1", "ping").as_bytes());
     assert_eq!(error(&out.to_server).1, -32601);
     let count = (0..70)
         .filter(|id| {
             !opened
-                .from_server(ask(&id.to_string(), "ping").as_bytes())
+                .server(ask(&id.to_string(), "ping").as_bytes())
                 .to_client
                 .is_empty()
         })
@@ -333,10 +353,10 @@ fn a_server_asks_for_what_the_client_offered() {
 #[test]
 fn the_roots_of_the_client_are_those_of_the_sandbox() {
     let mut exchange = greeted("2025-06-18", &json!({"roots": {}}), &json!({}));
-    delivered(&exchange.from_server(br#"{"jsonrpc":"2.0","id":0,"method":"roots/list"}"#));
+    delivered(&exchange.server(br#"{"jsonrpc":"2.0","id":0,"method":"roots/list"}"#));
     let answer = br#"{"jsonrpc":"2.0","id":0,"result":{"roots":[{"uri":"file:///home/u"}, {"uri":"file:///srv/docs/a"}],"x":1}}"#;
     assert_eq!(
-        passed(&exchange.from_client(answer)),
+        passed(&exchange.client(answer)),
         r#"{"jsonrpc":"2.0","id":0,"result":{"roots":[{"uri":"file:///srv/docs/a"}],"x":1}}"#
     );
 }
@@ -352,7 +372,7 @@ fn what_is_no_message_of_the_server_is_for_the_log() {
         "{\"level\":\"info\"}",
         "7",
     ] {
-        let out = exchange.from_server(line.as_bytes());
+        let out = exchange.server(line.as_bytes());
         assert!(
             out.quarantined && out.to_client.is_empty() && out.to_server.is_empty(),
             "{line}"
@@ -366,15 +386,12 @@ fn what_is_no_message_of_the_server_is_for_the_log() {
     ];
     let tell = |method: &str| format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{}}}}"#);
     for method in quiet {
-        assert!(
-            is_nothing(&exchange.from_server(tell(method).as_bytes())),
-            "{method}"
-        );
+        assert!(is_nothing(&exchange.server(tell(method).as_bytes())), "{method}");
     }
     let line = tell("notifications/tools/list_changed");
-    assert_eq!(delivered(&exchange.from_server(line.as_bytes())), line);
+    assert_eq!(delivered(&exchange.server(line.as_bytes())), line);
     let mut own = greeted("2025-06-18", &json!({}), &json!({"experimental": {}}));
-    delivered(&own.from_server(tell("vendor/x").as_bytes()));
+    delivered(&own.server(tell("vendor/x").as_bytes()));
 }
 
 #[test]
@@ -386,8 +403,8 @@ fn a_malformed_answer_is_the_servers_fault_and_ends_the_waiting() {
     ];
     for answer in answers {
         let mut exchange = open();
-        passed(&exchange.from_client(ping("\"p\"").as_bytes()));
-        let out = exchange.from_server(answer.as_bytes());
+        passed(&exchange.client(ping("\"p\"").as_bytes()));
+        let out = exchange.server(answer.as_bytes());
         assert!(out.quarantined);
         assert_eq!(
             error(&out.to_client),
@@ -396,6 +413,67 @@ fn a_malformed_answer_is_the_servers_fault_and_ends_the_waiting() {
         );
         assert_eq!(exchange.in_flight(), 0);
     }
+}
+
+#[test]
+fn an_answer_with_a_flaw_in_it_is_not_waited_for() {
+    let mut exchange = greeted("2025-11-25", &json!({"sampling": {}}), &json!({}));
+    for (flawed, delivers) in [
+        (
+            r#"{"result":{"text":"cut \ud83d"},"jsonrpc":"2.0","id":ID}"#,
+            true,
+        ),
+        (r#"{"result":{"number":NaN},"jsonrpc":"2.0","id":ID}"#, false),
+        (r#"{"result":{"a":[}},"jsonrpc":"2.0","id":"ID"}"#, false),
+        (r#"{"jsonrpc":"2.0","id":ID}"#, false),
+        (r#"{"jsonrpc":"2.0","id":ID,"params":{}}"#, false),
+    ] {
+        passed(&exchange.client(ping("\"p\"").as_bytes()));
+        let line = flawed.replace("ID", &exchange.last().to_string());
+        let out = exchange.server(line.as_bytes());
+        if delivers {
+            let expected = r#"{"result":{"text":"cut \ufffd"},"jsonrpc":"2.0","id":"p"}"#;
+            assert_eq!(delivered(&out), expected);
+        } else {
+            assert_eq!(
+                error(&out.to_client),
+                (json!("p"), -32603, "bad-answer".into()),
+                "{line}"
+            );
+        }
+        assert_eq!(exchange.in_flight(), 0, "{line}");
+    }
+    delivered(&exchange.server(br#"{"jsonrpc":"2.0","id":5,"method":"sampling/createMessage"}"#));
+    let out = exchange.client(br#"{"result":{"text":"\ud83d"},"jsonrpc":"2.0","id":5}"#);
+    assert_eq!(error(&out.to_server), (json!(5), -32603, "bad-answer".into()));
+    assert!(out.to_client.is_empty());
+}
+
+#[test]
+fn a_second_message_in_a_line_is_none() {
+    let mut exchange = open();
+    let inner = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{}}"#;
+    let outer = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"params\":\r{inner}\r}}");
+    assert_eq!(refused(&mut exchange, &outer).2, "json");
+    let out = exchange.server(outer.as_bytes());
+    assert!(out.quarantined && out.to_client.is_empty());
+}
+
+#[test]
+fn a_task_tells_of_its_progress_after_its_answer() {
+    let mut exchange = greeted("2025-11-25", &json!({"tasks": {}}), &json!({}));
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"task":{},"_meta":{"progressToken":"t"}}}"#;
+    passed(&exchange.client(call.as_bytes()));
+    delivered(&exchange.server(br#"{"jsonrpc":"2.0","id":2,"result":{"task":{}}}"#));
+    let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t"}}"#;
+    assert_eq!(delivered(&exchange.server(progress.as_bytes())), progress);
+    delivered(&exchange.server(br#"{"jsonrpc":"2.0","id":1,"method":"tasks/get"}"#));
+}
+
+#[test]
+fn a_notification_with_an_id_is_none() {
+    let line = r#"{"jsonrpc":"2.0","id":1,"method":"notifications/cancelled","params":{"requestId":1}}"#;
+    assert_eq!(refused(&mut open(), line), (json!(1), -32600, "shape".into()));
 }
 
 #[test]
@@ -408,24 +486,24 @@ fn what_is_too_long_is_answered_by_its_id() {
         method: !answer,
     };
     assert_eq!(
-        told(&exchange.cut_from_client(&cut("\"x\"", false))),
+        told(&exchange.client_sent_too_much(&cut("\"x\"", false))),
         (json!("x"), -32600, "too-large".into())
     );
     assert_eq!(
-        told(&exchange.cut_from_client(&cut("", false))),
+        told(&exchange.client_sent_too_much(&cut("", false))),
         (json!(null), -32600, "too-large".into())
     );
-    passed(&exchange.from_client(ping("4").as_bytes()));
-    let out = exchange.cut_from_server(&cut("2", true));
+    passed(&exchange.client(ping("4").as_bytes()));
+    let out = exchange.server_sent_too_much(&cut("2", true));
     assert_eq!(told(&out), (json!(4), -32603, "answer-too-large".into()));
     assert_eq!((out.quarantined, exchange.in_flight()), (true, 0));
-    delivered(&exchange.from_server(br#"{"jsonrpc":"2.0","id":0,"method":"roots/list"}"#));
-    let out = exchange.cut_from_client(&cut("0", true));
+    delivered(&exchange.server(br#"{"jsonrpc":"2.0","id":0,"method":"roots/list"}"#));
+    let out = exchange.client_sent_too_much(&cut("0", true));
     assert_eq!(
         error(&out.to_server),
         (json!(0), -32603, "answer-too-large".into())
     );
-    let out = exchange.cut_from_server(&cut("9", false));
+    let out = exchange.server_sent_too_much(&cut("9", false));
     assert_eq!(error(&out.to_server), (json!(9), -32600, "too-large".into()));
 }
 
@@ -433,7 +511,7 @@ fn what_is_too_long_is_answered_by_its_id() {
 fn who_waits_is_told_how_the_server_ended_and_so_is_who_comes_later() {
     let mut exchange = open();
     for id in ["1", "\"b\"", "3"] {
-        passed(&exchange.from_client(ping(id).as_bytes()));
+        passed(&exchange.client(ping(id).as_bytes()));
     }
     let exited = Exited {
         reason: "signaled".into(),
@@ -459,19 +537,19 @@ fn who_waits_is_told_how_the_server_ended_and_so_is_who_comes_later() {
         (json!(4), -32603, "server-ended".into())
     );
     assert!(is_nothing(
-        &exchange.from_client(br#"{"jsonrpc":"2.0","method":"notifications/x"}"#)
+        &exchange.client(br#"{"jsonrpc":"2.0","method":"notifications/x"}"#)
     ));
 }
 
 #[test]
 fn a_server_that_stopped_reading_may_still_answer_what_it_read() {
     let mut exchange = open();
-    passed(&exchange.from_client(ping("1").as_bytes()));
+    passed(&exchange.client(ping("1").as_bytes()));
     let before = exchange.last();
-    passed(&exchange.from_client(ping("2").as_bytes()));
+    passed(&exchange.client(ping("2").as_bytes()));
     let out = exchange.deaf(before);
     assert_eq!(error(&out.to_client), (json!(2), -32603, "server-deaf".into()));
-    delivered(&exchange.from_server(br#"{"jsonrpc":"2.0","id":2,"result":{}}"#));
+    delivered(&exchange.server(br#"{"jsonrpc":"2.0","id":2,"result":{}}"#));
     assert_eq!(refused(&mut exchange, &ping("3")).2, "server-deaf");
 }
 
@@ -481,26 +559,20 @@ fn a_subscription_keeps_the_name_its_client_gave_it() {
     let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
     let listen =
         format!(r#"{{"jsonrpc":"2.0","id":"s","method":"subscriptions/listen","params":{{{meta}}}}}"#);
-    assert!(passed(&exchange.from_client(listen.as_bytes())).contains("\"id\":1,"));
+    assert!(passed(&exchange.client(listen.as_bytes())).contains("\"id\":1,"));
     let told = |id: &str| {
         format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}}}"#
         )
     };
-    assert_eq!(
-        delivered(&exchange.from_server(told("1").as_bytes())),
-        told("\"s\"")
-    );
-    assert!(is_nothing(&exchange.from_server(told("7").as_bytes())));
-    let out = exchange.from_server(br#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#);
+    assert_eq!(delivered(&exchange.server(told("1").as_bytes())), told("\"s\""));
+    assert!(is_nothing(&exchange.server(told("7").as_bytes())));
+    let out = exchange.server(br#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#);
     assert_eq!(error(&out.to_server).1, -32601);
     let end = |id: &str| {
         format!(
             r#"{{"jsonrpc":"2.0","id":{id},"result":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}}}"#
         )
     };
-    assert_eq!(
-        delivered(&exchange.from_server(end("1").as_bytes())),
-        end("\"s\"")
-    );
+    assert_eq!(delivered(&exchange.server(end("1").as_bytes())), end("\"s\""));
 }

@@ -4,8 +4,10 @@ use std::{borrow::Cow, ops::Range};
 
 use super::{
     json::{self, Flaw, Member},
-    names,
+    names, skim,
 };
+
+pub(in crate::gateway) use json::mended;
 
 /// An id or token longer than this is none.
 const ID_BYTES: usize = 256;
@@ -75,8 +77,42 @@ pub(in crate::gateway) struct Malformed {
     pub(in crate::gateway) id: Option<Vec<u8>>,
     /// It has a result or an error: nobody answers it.
     pub(in crate::gateway) response: bool,
-    /// It is an array, and nothing else is wrong with it.
+    pub(in crate::gateway) method: bool,
+    /// It is an array of something.
     pub(in crate::gateway) batch: bool,
+    /// Nothing is wrong with it but half a surrogate pair.
+    pub(in crate::gateway) surrogate: bool,
+}
+
+/// A line, read before anybody waits for what it leads to.
+#[derive(Debug)]
+pub(in crate::gateway) struct Read<'a> {
+    pub(in crate::gateway) text: &'a [u8],
+    pub(in crate::gateway) message: Result<Message<'a>, Malformed>,
+}
+
+impl<'a> Read<'a> {
+    pub(in crate::gateway) fn of(text: &'a [u8]) -> Self {
+        let mut message = Message::read(text);
+        // Of an answer nobody reads the keys.
+        let asks = |message: &Message<'_>| !matches!(message.kind, Kind::Response { .. });
+        if let Ok(read) = &message
+            && asks(read)
+            && read.looks_alike()
+        {
+            message = Err(Malformed {
+                code: INVALID_REQUEST,
+                rule: "look-alike-key",
+                why: LOOK_ALIKE.into(),
+                id: read.id.is_some().then(|| read.raw_id().to_vec()),
+                response: false,
+                method: true,
+                batch: false,
+                surrogate: false,
+            });
+        }
+        Self { text, message }
+    }
 }
 
 impl<'a> Message<'a> {
@@ -89,24 +125,29 @@ impl<'a> Message<'a> {
             why,
             id: parts.certain_id(text),
             response: parts.method.is_none() && (parts.result.is_some() || parts.error.is_some()),
+            method: parts.method.is_some(),
             batch: false,
+            surrogate: false,
         };
         let invalid = |rule, why: &'static str| malformed(INVALID_REQUEST, rule, why.into());
         if let Some(flaw) = found.flaw {
+            // The id may stand behind the flaw: many libraries write it last.
+            let cut = skim::of(text);
             return Err(Malformed {
-                id: None,
-                ..malformed(PARSE_ERROR, "json", not_json(flaw).into())
+                id: cut.id,
+                response: cut.answer,
+                method: cut.method,
+                surrogate: matches!(flaw, Flaw::Surrogate(_)),
+                ..malformed(PARSE_ERROR, "json", flaw.to_string().into())
             });
         }
-        let first = text
-            .iter()
-            .find(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
+        let first = text.iter().find(|byte| !matches!(byte, b' ' | b'\t'));
         match first {
             Some(b'{') => {}
             Some(b'[') => {
                 let why = "this revision has no arrays of messages; send them one by one";
                 return Err(Malformed {
-                    batch: found.duplicate.is_none(),
+                    batch: true,
                     ..invalid("batch", why)
                 });
             }
@@ -125,10 +166,6 @@ impl<'a> Message<'a> {
         }
         parts.message(text).map_err(|(rule, why)| invalid(rule, why))
     }
-}
-
-fn not_json(flaw: Flaw) -> String {
-    flaw.to_string()
 }
 
 /// Where the members of a message are.
@@ -229,13 +266,8 @@ impl Parts {
 impl<'a> Message<'a> {
     /// Whether some reader could take a key of its parameters for one that decides, though it is none.
     pub(in crate::gateway) fn looks_alike(&self) -> bool {
-        let key = |member: &Member| self.text.get(member.key.clone()).and_then(json::unescape);
-        let any = |object: Option<Range<usize>>, names: &[&str]| {
-            object.is_some_and(|object| {
-                json::members(self.text, object)
-                    .iter()
-                    .any(|member| key(member).is_some_and(|key| names::looks_like_one(&key, names)))
-            })
+        let any = |object: Option<Range<usize>>, names| {
+            object.is_some_and(|object| look_alike(self.text, object, names))
         };
         any(self.params.clone(), names::PARAMS) || any(self.param(&["_meta"]), names::META)
     }
@@ -273,6 +305,14 @@ pub(in crate::gateway) fn find(text: &[u8], object: Range<usize>, path: &[&str])
             .find(|member| text.get(member.key.clone()).and_then(json::unescape).as_deref() == Some(*name))
             .map(|member| member.value)
     })
+}
+
+/// Whether an object has a key that some reader could take for one of these, though it is none.
+pub(in crate::gateway) fn look_alike(text: &[u8], object: Range<usize>, names: &[&str]) -> bool {
+    let key = |member: &Member| text.get(member.key.clone()).and_then(json::unescape);
+    json::members(text, object)
+        .iter()
+        .any(|member| key(member).is_some_and(|key| names::looks_like_one(&key, names)))
 }
 
 /// A string at this path of keys in a sound value.

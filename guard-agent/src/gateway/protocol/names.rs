@@ -36,24 +36,26 @@ pub(in crate::gateway) fn looks_like_one(key: &str, names: &[&str]) -> bool {
     if names.contains(&key) {
         return false;
     }
-    let folded = fold(key);
-    names.iter().any(|name| fold(name) == folded)
+    names.iter().any(|name| fold(key).eq(fold(name)))
 }
 
-/// Without case, without what cannot be seen, and with the two letters whose lower or upper case is an ASCII one.
-fn fold(key: &str) -> String {
+/// Without case, without what cannot be seen, and with the letters whose lower or upper case is an ASCII one.
+fn fold(key: &str) -> impl Iterator<Item = char> {
     key.chars()
         .filter(|one| !one.is_control() && !invisible(*one))
+        .map(|one| match one {
+            '\u{130}' | '\u{131}' => 'i',
+            '\u{17f}' => 's',
+            other => other,
+        })
         .flat_map(char::to_lowercase)
-        .map(|one| if one == '\u{17f}' { 's' } else { one })
-        .collect()
 }
 
 fn invisible(one: char) -> bool {
     matches!(one, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
 }
 
-/// What a client may ask a server, in any revision.
+/// What one side may ask the other, in any revision.
 const REQUESTS: &[&str] = &[
     "completion/complete",
     "initialize",
@@ -75,6 +77,9 @@ const REQUESTS: &[&str] = &[
     "tasks/update",
     "tools/call",
     "tools/list",
+    "roots/list",
+    "sampling/createMessage",
+    "elicitation/create",
 ];
 
 /// Whether the method is one of a request: as a notification a server might still act on it.
@@ -112,6 +117,7 @@ mod tests {
             "meth\u{0}od",
             "method\u{200b}",
             "re\u{17f}ult",
+            "\u{131}d",
             "PARAM\u{17f}",
         ];
         for key in likes {

@@ -3,6 +3,8 @@
 /// In the order of their time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::gateway) enum Revision {
+    /// Before the first release; libraries still know it.
+    V2024_10_07,
     V2024_11_05,
     V2025_03_26,
     V2025_06_18,
@@ -16,6 +18,7 @@ impl Revision {
 
     pub(in crate::gateway) fn parse(text: &str) -> Option<Self> {
         Some(match text {
+            "2024-10-07" => Self::V2024_10_07,
             "2024-11-05" => Self::V2024_11_05,
             "2025-03-26" => Self::V2025_03_26,
             "2025-06-18" => Self::V2025_06_18,
@@ -27,6 +30,7 @@ impl Revision {
 
     pub(in crate::gateway) fn name(self) -> &'static str {
         match self {
+            Self::V2024_10_07 => "2024-10-07",
             Self::V2024_11_05 => "2024-11-05",
             Self::V2025_03_26 => "2025-03-26",
             Self::V2025_06_18 => "2025-06-18",
@@ -48,6 +52,7 @@ mod tests {
     #[test]
     fn names_are_read_as_they_are_written() {
         for revision in [
+            Revision::V2024_10_07,
             Revision::V2024_11_05,
             Revision::V2025_03_26,
             Revision::V2025_06_18,

@@ -18,9 +18,19 @@ pub(super) struct Skim {
     key: Vec<u8>,
     cut: Cut,
     ids: usize,
+    /// The text does not begin as an object, or goes on behind its end.
+    is_other: bool,
+    begun: bool,
 }
 
-/// What is known of a message that was too long.
+/// What a text says of itself, sound or not.
+pub(super) fn of(text: &[u8]) -> Cut {
+    let mut skim = Skim::default();
+    skim.take(text);
+    skim.end()
+}
+
+/// What is known of a message that was not read whole.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(in crate::gateway) struct Cut {
     /// As it was written, where there is one alone.
@@ -39,6 +49,9 @@ impl Skim {
 
     /// What was seen until here.
     pub(super) fn end(self) -> Cut {
+        if self.is_other {
+            return Cut::default();
+        }
         let id = self
             .cut
             .id
@@ -51,6 +64,9 @@ impl Skim {
     }
 
     fn byte(&mut self, byte: u8) {
+        if self.depth == 0 && !matches!(byte, b' ' | b'\t' | b'\r') {
+            self.is_other |= byte != b'{' || std::mem::replace(&mut self.begun, true);
+        }
         if self.in_string {
             self.keep(byte);
             if std::mem::take(&mut self.escaped) {
@@ -146,6 +162,8 @@ mod tests {
             assert_eq!(found(r#"{"id":1.5,"method":"x"}"#), cut("", true, false));
             assert_eq!(found(r#"{"params":{"id":1},"x":"id"}"#), cut("", false, false));
             assert_eq!(found(r#"[{"id":1,"result":{}}]"#), cut("", false, false));
+            assert_eq!(found(r#"xx{"id":1,"result":{}}"#), Cut::default());
+            assert_eq!(found(r#"{"id":1,"result":{}}{"id":2}"#), Cut::default());
             // Cut off.
             assert_eq!(
                 found(r#"{"id":"k","method":"x","params":{"a":"bbb"#),

@@ -108,6 +108,37 @@ pub(super) fn unescape(inner: &[u8]) -> Option<Cow<'_, str>> {
     serde_json::from_slice::<String>(&quoted).ok().map(Cow::Owned)
 }
 
+/// The text with U+FFFD for each half of a surrogate pair that stands alone, as its readers would show it.
+pub(in crate::gateway) fn mended(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
+        let (before, escape) = rest.split_at(at);
+        out.extend_from_slice(before);
+        let length = match (unit_of(escape), escape.get(6..).and_then(unit_of)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
+            (Some(0xd800..=0xdfff), _) => {
+                out.extend_from_slice(b"\\ufffd");
+                rest = escape.get(6..).unwrap_or_default();
+                continue;
+            }
+            (Some(_), _) => 6,
+            (None, _) => 2,
+        };
+        let (whole, after) = escape.split_at(length.min(escape.len()));
+        out.extend_from_slice(whole);
+        rest = after;
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+/// The unit that the escape at the beginning stands for.
+fn unit_of(escape: &[u8]) -> Option<u32> {
+    let digits = escape.strip_prefix(b"\\u")?.get(..4)?;
+    u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
 /// A value that is a string, unescaped.
 pub(super) fn text_of(value: &[u8]) -> Option<Cow<'_, str>> {
     unescape(value.strip_prefix(b"\"")?.strip_suffix(b"\"")?)
@@ -199,8 +230,9 @@ impl Scanner<'_> {
         self.text.get(self.at).copied()
     }
 
+    /// No carriage return: some readers end a line there, and what follows would be a message of its own to them.
     fn blanks(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+        while matches!(self.peek(), Some(b' ' | b'\t')) {
             self.at += 1;
         }
     }

@@ -23,7 +23,10 @@ fn nested(levels: usize) -> String {
 
 #[test]
 fn what_is_not_json_is_told_with_its_place() {
-    let cases: [(&[u8], Flaw); 18] = [
+    let cases: [(&[u8], Flaw); 21] = [
+        (b"{\"a\":\r{}}", Flaw::Grammar(5)),
+        (b"\r{}", Flaw::Grammar(0)),
+        (b"[1\r]", Flaw::Grammar(2)),
         (b"", Flaw::Grammar(0)),
         (b"\xef\xbb\xbf{}", Flaw::Grammar(0)),
         (b"{\"a\":NaN}", Flaw::Grammar(5)),
@@ -47,6 +50,17 @@ fn what_is_not_json_is_told_with_its_place() {
         assert_eq!(flaw(text), Some(expected), "{}", String::from_utf8_lossy(text));
     }
     assert_eq!(flaw("[\"\\ud83d\\ude00\",1e999,-0,0.10E+2,\"\u{2028}\"]"), None);
+}
+
+#[test]
+fn half_a_pair_becomes_the_sign_for_it() {
+    let text = br#"{"a":"x\ud83d","b":"\ude00\ud83d\ude00\\ud83d\n","c":"\uD800\ud800\udc00"}"#;
+    let mended = mended(text);
+    assert_eq!(
+        String::from_utf8(mended.clone()).unwrap(),
+        r#"{"a":"x\ufffd","b":"\ufffd\ud83d\ude00\\ud83d\n","c":"\ufffd\ud800\udc00"}"#
+    );
+    assert!(flaw(text).is_some() && flaw(&mended).is_none());
 }
 
 #[test]
@@ -109,7 +123,7 @@ fn value() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn what_is_sound_passes_and_its_parts_are_found(value in value(), pretty: bool) {
-        let text = if pretty { serde_json::to_vec_pretty(&value) } else { serde_json::to_vec(&value) }.unwrap();
+        let text = if pretty { serde_json::to_vec_pretty(&value).map(|text| text.into_iter().map(|byte| if byte == b'\n' { b'\t' } else { byte }).collect()) } else { serde_json::to_vec(&value) }.unwrap();
         let found = scan(&text);
         prop_assert_eq!((found.flaw, found.duplicate), (None, None));
         prop_assert_eq!(&found.members, &members(&text, 0..text.len()));
