@@ -24,14 +24,13 @@ fn line_ends_of_windows() -> Result<()> {
 
 /// One is part of the line end, others are white space like any.
 #[test]
-fn carriage_returns_elsewhere() -> Result<()> {
+fn a_carriage_return_elsewhere_ends_a_line_to_some_readers() -> Result<()> {
     greeted(|duo| {
-        let line = |id: &str| format!("{{\"jsonrpc\":\"2.0\",\r\"id\":{id},\r\"method\":\"tools/list\"}}\r");
-        duo.client_raw(format!("{}\r\n", line("1")))?;
-        let number = duo.takes(line)?;
-        let said = |id: &str| format!("{{\"jsonrpc\":\"2.0\",\r\"id\":{id},\r\"result\":{{}}}}\r");
-        duo.server_raw(format!("{}\r\n", said(&number.to_string())))?;
-        duo.client_gets(&said("1"))?;
+        let hidden = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"hidden"}}"#;
+        let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"params\":\r{hidden}\r}}");
+        duo.client_raw(format!("{line}\n"))?;
+        crate::expect::error(&duo.at_client()?, "1", -32700, "form", "json")?;
+        duo.server_raw(format!("{line}\n"))?;
         duo.works()
     })
 }

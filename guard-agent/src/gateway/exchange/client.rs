@@ -135,6 +135,9 @@ impl Exchange {
             ));
         }
         if self.requests.len() >= MOST_REQUESTS {
+            self.forget_unheard();
+        }
+        if self.requests.len() >= MOST_REQUESTS {
             return Err((
                 TOO_MANY,
                 "too-many",

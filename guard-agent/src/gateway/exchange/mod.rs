@@ -62,6 +62,8 @@ enum RequestKind {
     Discover,
     /// It is answered when its client wants no more.
     Listen,
+    /// The server has told its end, and may still answer it.
+    Unheard,
     /// It asks for a task, whose progress goes on after the answer.
     Task,
     Other,
@@ -131,7 +133,7 @@ impl Exchange {
 
     /// Requests of the client that have no answer yet, and are to have one.
     pub(super) fn in_flight(&self) -> usize {
-        let owed = |request: &&Request| request.kind != RequestKind::Listen;
+        let owed = |request: &&Request| !matches!(request.kind, RequestKind::Listen | RequestKind::Unheard);
         self.requests.values().filter(owed).count()
     }
 
@@ -145,6 +147,16 @@ impl Exchange {
             self.progress.remove(token);
         }
         Some(request)
+    }
+
+    /// What ended without an answer is not waited for when there is no room.
+    fn forget_unheard(&mut self) {
+        let unheard =
+            |(number, request): (&u64, &Request)| (request.kind == RequestKind::Unheard).then_some(*number);
+        let numbers: Vec<u64> = self.requests.iter().filter_map(unheard).collect();
+        for number in numbers {
+            self.take(number);
+        }
     }
 
     /// The number an id of the server means: as we sent it, or in quotes.

@@ -200,10 +200,12 @@ impl Exchange {
                 let Some((id, range)) = token(&["requestId"]) else {
                     return;
                 };
-                let Some(request) = Self::number(&id).and_then(|number| self.take(number)) else {
+                let number = Self::number(&id).unwrap_or_default();
+                let Some(request) = self.requests.get_mut(&number) else {
                     return;
                 };
-                ended = request.raw;
+                request.kind = RequestKind::Unheard;
+                ended = request.raw.clone();
                 parts.push((range, &*ended));
             }
             "notifications/cancelled" => {

@@ -484,6 +484,7 @@ fn what_is_too_long_is_answered_by_its_id() {
         id: (!id.is_empty()).then(|| id.as_bytes().to_vec()),
         answer,
         method: !answer,
+        whole: true,
     };
     assert_eq!(
         told(&exchange.client_sent_too_much(&cut("\"x\"", false))),

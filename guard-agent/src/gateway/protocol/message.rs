@@ -132,7 +132,11 @@ impl<'a> Message<'a> {
         let invalid = |rule, why: &'static str| malformed(INVALID_REQUEST, rule, why.into());
         if let Some(flaw) = found.flaw {
             // The id may stand behind the flaw: many libraries write it last.
-            let cut = skim::of(text);
+            let mut cut = skim::of(text);
+            if !cut.whole {
+                // Half of a message: the whole one may follow.
+                cut.id = None;
+            }
             return Err(Malformed {
                 id: cut.id,
                 response: cut.answer,

@@ -38,6 +38,8 @@ pub(in crate::gateway) struct Cut {
     /// It has a result or an error, and no method.
     pub(in crate::gateway) answer: bool,
     pub(in crate::gateway) method: bool,
+    /// Its outermost object came to an end.
+    pub(in crate::gateway) whole: bool,
 }
 
 impl Skim {
@@ -60,6 +62,7 @@ impl Skim {
             id,
             answer: self.cut.answer && !self.cut.method,
             method: self.cut.method,
+            whole: self.depth == 0 && !self.in_string,
         }
     }
 
@@ -138,7 +141,16 @@ mod tests {
 
     fn cut(id: &str, method: bool, answer: bool) -> Cut {
         let id = (!id.is_empty()).then(|| id.as_bytes().to_vec());
-        Cut { id, answer, method }
+        Cut {
+            id,
+            answer,
+            method,
+            whole: true,
+        }
+    }
+
+    fn broken(cut: Cut) -> Cut {
+        Cut { whole: false, ..cut }
     }
 
     #[test]
@@ -161,15 +173,15 @@ mod tests {
             assert_eq!(found(r#"{"id":{"a":1},"result":0}"#), cut("", false, true));
             assert_eq!(found(r#"{"id":1.5,"method":"x"}"#), cut("", true, false));
             assert_eq!(found(r#"{"params":{"id":1},"x":"id"}"#), cut("", false, false));
-            assert_eq!(found(r#"[{"id":1,"result":{}}]"#), cut("", false, false));
+            assert_eq!(found(r#"[{"id":1,"result":{}}]"#), Cut::default());
             assert_eq!(found(r#"xx{"id":1,"result":{}}"#), Cut::default());
             assert_eq!(found(r#"{"id":1,"result":{}}{"id":2}"#), Cut::default());
             // Cut off.
             assert_eq!(
                 found(r#"{"id":"k","method":"x","params":{"a":"bbb"#),
-                cut("\"k\"", true, false)
+                broken(cut("\"k\"", true, false))
             );
-            assert_eq!(found(r#"{"a":0,"id":12"#), cut("", false, false));
+            assert_eq!(found(r#"{"a":0,"id":12"#), broken(cut("", false, false)));
         }
     }
 
