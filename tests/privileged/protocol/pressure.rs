@@ -142,3 +142,54 @@ fn a_server_that_asks_and_does_not_read() -> Result<()> {
         Ok(())
     })
 }
+
+/// How long the end of a session may take whose server reads nothing: a second until that counts, the ladder, and room.
+const OVER: Duration = Duration::from_secs(8);
+
+fn is_over(duo: &mut Duo) -> Result<()> {
+    let left = Instant::now();
+    duo.ends()?;
+    ensure!(left.elapsed() < OVER, "over after {:?}", left.elapsed());
+    Ok(())
+}
+
+/// What its client wrote fills the pipe, so that nobody reads the client's end any more.
+#[test]
+fn a_client_leaves_a_server_that_does_not_read() -> Result<()> {
+    on_stage(|stage| {
+        let mut duo = unread(stage)?;
+        duo.read();
+        duo.client_gets(&Greeting::default().answer(HELLO))?;
+        duo.deed("hold", b"")?;
+        let told = format!(
+            r#"{{"jsonrpc":"2.0","method":"vendor/told","params":{{"v":"{}"}}}}"#,
+            "t".repeat(16 << 10)
+        );
+        // More than the server's pipe has room for, less than what is between it and the client.
+        for _ in 0..9 {
+            duo.client(&told)?;
+        }
+        thread::sleep(Duration::from_millis(500));
+        duo.client_closes();
+        is_over(&mut duo)
+    })
+}
+
+/// Our own answers to its requests do.
+#[test]
+fn a_client_leaves_a_server_that_asks_and_does_not_read() -> Result<()> {
+    on_stage(|stage| {
+        let mut duo = unread(stage)?;
+        duo.read();
+        duo.client_gets(&Greeting::default().answer(HELLO))?;
+        duo.deed("hold", b"")?;
+        for id in 0..4000 {
+            duo.server(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"vendor/ask"}}"#))?;
+        }
+        thread::sleep(Duration::from_millis(500));
+        duo.client(r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#)?;
+        thread::sleep(Duration::from_millis(500));
+        duo.client_closes();
+        is_over(&mut duo)
+    })
+}

@@ -23,6 +23,11 @@ pub(super) struct Skim {
     begun: bool,
 }
 
+/// It goes into messages of ours.
+fn is_sound(id: &[u8]) -> bool {
+    Token::read(id).is_some() && super::json::scan(id).flaw.is_none()
+}
+
 /// What a text says of itself, sound or not.
 pub(super) fn of(text: &[u8]) -> Cut {
     let mut skim = Skim::default();
@@ -54,10 +59,7 @@ impl Skim {
         if self.is_other {
             return Cut::default();
         }
-        let id = self
-            .cut
-            .id
-            .filter(|id| self.ids == 1 && Token::read(id).is_some());
+        let id = self.cut.id.filter(|id| self.ids == 1 && is_sound(id));
         Cut {
             id,
             answer: self.cut.answer && !self.cut.method,
@@ -172,6 +174,8 @@ mod tests {
             assert_eq!(found(r#"{"id":1,"id":2,"error":{}}"#), cut("", false, true));
             assert_eq!(found(r#"{"id":{"a":1},"result":0}"#), cut("", false, true));
             assert_eq!(found(r#"{"id":1.5,"method":"x"}"#), cut("", true, false));
+            assert_eq!(found(r#"{"id":01,"method":"x"}"#), cut("", true, false));
+            assert_eq!(found("{\"id\":\"a\tb\",\"method\":0}"), cut("", true, false));
             assert_eq!(found(r#"{"params":{"id":1},"x":"id"}"#), cut("", false, false));
             assert_eq!(found(r#"[{"id":1,"result":{}}]"#), Cut::default());
             assert_eq!(found(r#"xx{"id":1,"result":{}}"#), Cut::default());
