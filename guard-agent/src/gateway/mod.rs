@@ -8,6 +8,7 @@ mod bytes;
 mod confine;
 mod failure;
 mod ladder;
+pub mod redact;
 mod relay;
 mod stamp;
 mod stderr;

@@ -1,0 +1,77 @@
+//! Matches as they are collected, and the order they are brought into.
+
+use std::ops::Range;
+
+use super::{Mode, RuleId, Rules, mask};
+
+/// Where in a text a rule matched: bytes of it, at the bounds of characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Match {
+    pub range: Range<usize>,
+    pub rule: RuleId,
+}
+
+/// What the searches put their matches into, in any order.
+pub(super) struct Found<'a> {
+    rules: &'a Rules,
+    matches: Vec<Match>,
+}
+
+impl<'a> Found<'a> {
+    pub(super) fn new(rules: &'a Rules) -> Self {
+        Self {
+            rules,
+            matches: Vec::new(),
+        }
+    }
+
+    /// A place for the matches of another text, under the same rules.
+    pub(super) fn another(&self) -> Self {
+        Self::new(self.rules)
+    }
+
+    pub(super) fn add(&mut self, rule: RuleId, range: Range<usize>) {
+        if !range.is_empty() && self.rules.mode(rule) != Mode::Off {
+            self.matches.push(Match { range, rule });
+        }
+    }
+
+    pub(super) fn into_matches(self) -> Vec<Match> {
+        self.matches
+    }
+
+    /// In order, overlapping ones made one. What was redacted before is left alone.
+    pub(super) fn settle(self, text: &str) -> Vec<Match> {
+        let masks = if self.matches.is_empty() {
+            Vec::new()
+        } else {
+            mask::find(text)
+        };
+        let within = |of: &Range<usize>| {
+            let next = masks.partition_point(|mask| mask.end < of.end);
+            masks.get(next).is_some_and(|mask| mask.start <= of.start)
+        };
+        let matches = self.matches.into_iter().filter(|found| !within(&found.range));
+        unite(matches.collect(), self.rules)
+    }
+}
+
+/// Overlapping matches become one that covers them all, so that no end of a secret stays. Its rule is one that
+/// denies if there is one, else the earliest.
+pub(super) fn unite(mut matches: Vec<Match>, rules: &Rules) -> Vec<Match> {
+    let rank = |rule: RuleId| (rules.mode(rule) != Mode::Deny, rule);
+    matches.sort_by_key(|found| (found.range.start, found.range.end, found.rule));
+    let mut united: Vec<Match> = Vec::with_capacity(matches.len());
+    for next in matches {
+        match united.last_mut() {
+            Some(last) if next.range.start < last.range.end => {
+                last.range.end = last.range.end.max(next.range.end);
+                if rank(next.rule) < rank(last.rule) {
+                    last.rule = next.rule;
+                }
+            }
+            _ => united.push(next),
+        }
+    }
+    united
+}
