@@ -40,19 +40,24 @@ impl<'a> Found<'a> {
         self.matches
     }
 
-    /// In order, overlapping ones made one. What was redacted before is left alone.
+    /// In order, overlapping ones made one. Masks that stand in the text already are left alone, except where
+    /// they are a part of something that goes as a whole.
     pub(super) fn settle(self, text: &str) -> Vec<Match> {
-        let masks = if self.matches.is_empty() {
-            Vec::new()
-        } else {
-            mask::find(text)
+        if self.matches.is_empty() {
+            return self.matches;
+        }
+        let masks = mask::find(text);
+        let outside = |mut found: Match| {
+            let Range { start, end } = found.range;
+            let around = |place: usize| {
+                let next = masks.partition_point(|mask| mask.end <= place);
+                masks.get(next).filter(|mask| mask.start < place)
+            };
+            found.range.start = around(start).map_or(start, |mask| mask.end);
+            found.range.end = around(end).map_or(end, |mask| mask.start);
+            (found.range.start < found.range.end && !masks.contains(&found.range)).then_some(found)
         };
-        let within = |of: &Range<usize>| {
-            let next = masks.partition_point(|mask| mask.end < of.end);
-            masks.get(next).is_some_and(|mask| mask.start <= of.start)
-        };
-        let matches = self.matches.into_iter().filter(|found| !within(&found.range));
-        unite(matches.collect(), self.rules)
+        unite(self.matches.into_iter().filter_map(outside).collect(), self.rules)
     }
 }
 

@@ -46,14 +46,14 @@ impl fmt::Debug for Key {
 }
 
 /// Writes what stands for `secret`. Nothing in it needs an escape in JSON.
-pub(super) fn write(to: &mut Vec<u8>, rule: RuleId, secret: &str, rules: &Rules) {
-    to.extend_from_slice(OPENING.as_bytes());
-    to.extend_from_slice(rule.name().as_bytes());
+pub(super) fn write(to: &mut String, rule: RuleId, secret: &str, rules: &Rules) {
+    to.push_str(OPENING);
+    to.push_str(rule.name());
     if rules.mode(rule) == Mode::Hash {
-        to.push(b':');
-        to.extend_from_slice(rules.key.digits(secret).as_bytes());
+        to.push(':');
+        to.push_str(&rules.key.digits(secret));
     }
-    to.push(b']');
+    to.push(']');
 }
 
 /// Where masks stand in a text.

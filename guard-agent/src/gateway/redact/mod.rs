@@ -29,6 +29,9 @@ pub use rule::{Mode, RuleId};
 
 use found::Found;
 
+/// How often a text is looked at again after matches were taken out of it, at most.
+pub const ROUNDS: usize = 8;
+
 /// Which rules apply, and what becomes of a match.
 #[derive(Debug)]
 pub struct Rules {
@@ -90,25 +93,37 @@ impl Rules {
         found.settle(text)
     }
 
-    /// Takes every match out of a text.
+    /// Takes every match out of a text. It looks again at what is left, up to [`ROUNDS`] times: what stood beside
+    /// a match may be told only now. So what was redacted is not changed by being redacted again.
     pub fn text(&self, text: &str) -> Redacted {
-        let matches = self.find(text);
         let mut tally = mask::Tally::default();
-        let mut bytes = Vec::with_capacity(text.len());
+        let mut left = text.to_owned();
+        for _ in 0..ROUNDS {
+            let matches = self.find(&left);
+            if matches.is_empty() {
+                break;
+            }
+            left = self.without(&left, &matches, &mut tally);
+        }
+        tally.redacted(left.into_bytes(), self)
+    }
+
+    fn without(&self, text: &str, matches: &[Match], tally: &mut mask::Tally) -> String {
+        let mut out = String::with_capacity(text.len());
         let mut kept = 0;
         for Match { range, rule } in matches {
-            bytes.extend_from_slice(scan::slice(text, kept..range.start).as_bytes());
-            mask::write(&mut bytes, rule, scan::slice(text, range.clone()), self);
-            tally.count(rule);
+            out.push_str(scan::slice(text, kept..range.start));
+            mask::write(&mut out, *rule, scan::slice(text, range.clone()), self);
+            tally.count(*rule);
             kept = range.end;
         }
-        bytes.extend_from_slice(scan::slice(text, kept..text.len()).as_bytes());
-        tally.redacted(bytes, self)
+        out.push_str(scan::slice(text, kept..text.len()));
+        out
     }
 
     /// Takes every match out of one JSON value: out of the texts that its strings and keys stand for, out of its
     /// numbers, and out of what neighbouring blocks of a `content` list say together. Spaces, the order of keys,
-    /// the spelling of numbers and the escapes outside matches stay.
+    /// the spelling of numbers and the escapes outside matches stay. It looks again as often as `text` does.
     pub fn json(&self, bytes: &[u8]) -> Result<Redacted, NotRedacted> {
         json::redact(self, bytes)
     }

@@ -4,9 +4,9 @@ mod blocks;
 mod leaves;
 mod text;
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
-use super::{Match, Redacted, RuleId, Rules, found, mask, personal, scan};
+use super::{Match, ROUNDS, Redacted, RuleId, Rules, found, mask, personal, scan};
 use leaves::{Kind, Leaf};
 use text::Text;
 
@@ -32,6 +32,18 @@ pub(super) fn redact(rules: &Rules, bytes: &[u8]) -> Result<Redacted, NotRedacte
     serde_json::from_str::<serde::de::IgnoredAny>(source).map_err(NotRedacted::NotJson)?;
 
     let mut tally = mask::Tally::default();
+    let mut left = Cow::Borrowed(source);
+    for _ in 0..ROUNDS {
+        let Some(next) = round(rules, &left, &mut tally) else {
+            break;
+        };
+        left = Cow::Owned(next);
+    }
+    Ok(tally.redacted(left.into_owned().into_bytes(), rules))
+}
+
+/// The value without what is found in it, if anything is.
+fn round(rules: &Rules, source: &str, tally: &mut mask::Tally) -> Option<String> {
     let mut parts: Vec<Part<'_>> = leaves::of(source)
         .into_iter()
         .map(|leaf| part(rules, source, leaf))
@@ -39,20 +51,19 @@ pub(super) fn redact(rules: &Rules, bytes: &[u8]) -> Result<Redacted, NotRedacte
     for part in &parts {
         part.matches.iter().for_each(|of| tally.count(of.rule));
     }
-    blocks::search(rules, &mut parts, &mut tally);
+    blocks::search(rules, &mut parts, tally);
+    parts.retain(|part| !part.matches.is_empty());
+    parts.first()?;
 
-    let mut out = Vec::with_capacity(bytes.len());
+    let mut out = String::with_capacity(source.len());
     let mut kept = 0;
     for part in parts {
-        if part.matches.is_empty() {
-            continue;
-        }
-        out.extend_from_slice(scan::slice(source, kept..part.leaf.range.start).as_bytes());
+        out.push_str(scan::slice(source, kept..part.leaf.range.start));
         replace(&mut out, rules, source, &part);
         kept = part.leaf.range.end;
     }
-    out.extend_from_slice(scan::slice(source, kept..source.len()).as_bytes());
-    Ok(tally.redacted(out, rules))
+    out.push_str(scan::slice(source, kept..source.len()));
+    Some(out)
 }
 
 /// What is found in a leaf by itself.
@@ -79,22 +90,22 @@ fn part<'a>(rules: &Rules, source: &'a str, leaf: Leaf<'a>) -> Part<'a> {
 }
 
 /// Writes a leaf without its matches. A number becomes a string.
-fn replace(out: &mut Vec<u8>, rules: &Rules, source: &str, part: &Part<'_>) {
-    let raw = |range: Range<usize>| scan::slice(source, range).as_bytes();
+fn replace(out: &mut String, rules: &Rules, source: &str, part: &Part<'_>) {
+    let raw = |range: Range<usize>| scan::slice(source, range);
     let start = part.leaf.range.start;
     let number = part.leaf.kind == Kind::Number;
     if number {
-        out.push(b'"');
+        out.push('"');
     }
     let mut kept = start;
     for Match { range, rule } in &part.matches {
         let within = part.text.source(range);
-        out.extend_from_slice(raw(kept..start + within.start));
+        out.push_str(raw(kept..start + within.start));
         mask::write(out, *rule, scan::slice(part.text.as_str(), range.clone()), rules);
         kept = start + within.end;
     }
-    out.extend_from_slice(raw(kept..part.leaf.range.end));
+    out.push_str(raw(kept..part.leaf.range.end));
     if number {
-        out.push(b'"');
+        out.push('"');
     }
 }

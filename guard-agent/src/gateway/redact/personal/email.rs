@@ -24,25 +24,34 @@ pub(super) fn search(text: &str, found: &mut Found<'_>) {
             .take(DOMAIN + 1)
             .take_while(|byte| domain(**byte))
             .count();
-        let host = scan::slice(text, at + 1..at + 1 + length).trim_end_matches(['.', '-']);
-        if start < at && length <= DOMAIN && named(host) && !locates(text, start, at + 1 + host.len()) {
-            found.add(RuleId::Email, start..at + 1 + host.len());
+        let host = host(scan::slice(text, at + 1..at + 1 + length));
+        if start < at && length <= DOMAIN && host > 0 && !locates(text, start, at + 1 + host) {
+            found.add(RuleId::Email, start..at + 1 + host);
         }
     }
 }
 
-fn named(host: &str) -> bool {
-    let mut labels = host.rsplit('.');
-    let top = labels.next().unwrap_or("");
-    let rest: Vec<&str> = labels.collect();
-    let number = |label: &&str| label.bytes().all(|byte| byte.is_ascii_digit());
-    top.len() >= 2
-        && top.bytes().all(|byte| byte.is_ascii_alphabetic())
-        && !NO_DOMAIN.iter().any(|known| known.eq_ignore_ascii_case(top))
-        && !rest.is_empty()
-        && rest.iter().all(|label| !label.is_empty())
+/// How much of it is the name of a host under a top-level domain: `example.org` of `example.org-12`.
+fn host(text: &str) -> usize {
+    let mut end = 0;
+    let mut place = 0;
+    let mut numbers = 0;
+    for (index, label) in text.split('.').enumerate() {
+        let letters = scan::run(label, 0, |byte| byte.is_ascii_alphabetic());
+        let top = scan::slice(label, 0..letters);
+        let whole = letters == label.len();
+        if label.is_empty() {
+            break;
+        }
+        if index > 0 && letters >= 2 && (whole || scan::at(label, letters) == b'-') {
+            let file = NO_DOMAIN.iter().any(|known| known.eq_ignore_ascii_case(top));
+            end = if file { end } else { place + letters };
+        }
         // `package@1.0.0-beta.rc` is a version.
-        && rest.iter().rev().take(2).filter(|label| number(label)).count() < 2
+        numbers += usize::from(index < 2 && label.bytes().all(|byte| byte.is_ascii_digit()));
+        place += label.len() + 1;
+    }
+    if numbers < 2 { end } else { 0 }
 }
 
 /// `git@host:path` and `scheme://user@host` say where something is. What is secret in those has its own rule.

@@ -122,6 +122,8 @@ fn addresses_of_mail() {
     finds(Email, "mail «alice.b+c@mail.example.org».");
     finds(Email, "```\nauthor = <«ann@example.com»>\n```");
     finds(Email, "«bob@163.com»");
+    finds(Email, "«ann@example.org»-4111");
+    finds(Email, "«ann@example.org».123.x");
     nothing("npm i lodash@4.17.21 @types/node x@1.0.0-beta.rc");
     nothing("icon@2x.png, getty@tty1.service, user@host");
     nothing("git clone git@github.com:owner/name.git");
@@ -224,10 +226,9 @@ fn random_words_after_a_word_like_secret() {
     nothing("secret commit da39a3ee5e6b4b0d3255bfef95601890afd80709");
     nothing("token 123e4567-e89b-12d3-a456-426614174000");
     nothing("the token type getUserAccessTokenV2FromCache");
-    nothing(&format!(
-        "public key of the token: ssh-ed25519 AAAAC3{}",
-        noise(40)
-    ));
+    nothing(&format!("authorized_keys: ssh-ed25519 AAAAC3{}", noise(40)));
+    nothing(&format!("the token's public half {word}"));
+    nothing(&format!("[redacted:github-token] {word}"));
 }
 
 #[test]
@@ -265,6 +266,14 @@ fn overlapping_matches_are_one_and_no_end_stays() {
     let text = format!("token = \"{}{}-and-more\"", concat!("gh", "p_"), noise(36));
     assert_eq!(masked(&text), "token = \"[redacted:github-token]\"");
     assert_eq!(rules_in("a@example.org b@example.org"), [Email, Email]);
+}
+
+#[test]
+fn what_stood_beside_a_match_is_found_when_that_is_gone() {
+    let text = "078-05-1120-4111 1111 1111 1111";
+    assert_eq!(rules_in(text), [Card]);
+    assert_eq!(masked(text), "[redacted:us-ssn]-[redacted:card]");
+    assert_eq!(Rules::default().text(text).matches, [(Card, 1), (UsSsn, 1)]);
 }
 
 #[test]
