@@ -40,6 +40,10 @@ fn assigned(text: &str, found: &mut Found<'_>) {
 /// The name a separator follows, and whether it is quoted.
 fn name_before(text: &str, separator: usize) -> Option<(&str, bool)> {
     let mut end = separator;
+    // `Type::function` of many languages.
+    if scan::at(text, separator) == b':' && scan::at(text, separator + 1) == b':' {
+        return None;
+    }
     if scan::at(text, separator) == b'=' && scan::before(text, end) == b':' {
         end -= 1;
     }

@@ -59,45 +59,47 @@ fn at_depth(text: &str, name: &str, table: &Table, found: &mut Found<'_>, depth:
 /// A text that was read from another one, and where each of its bytes came from.
 struct Read {
     text: String,
-    /// One more than there are bytes: where the end came from.
-    from: Vec<usize>,
+    from: Vec<Range<usize>>,
 }
 
 impl Read {
     fn source(&self, range: &Range<usize>) -> Range<usize> {
-        let place = |at: usize| self.from.get(at).copied().unwrap_or(0);
-        place(range.start)..place(range.end)
+        let of = |at: usize| self.from.get(at).cloned().unwrap_or(0..0);
+        of(range.start).start..of(range.end.saturating_sub(1)).end
     }
 }
 
-/// Reads a text that escapes stand in. `escape` says how long the one at a place is and what it stands for.
+/// Reads the lines of a text that escapes stand in: in the others there is nothing that was not there before.
+/// `escape` says how long the one at a place is and what it stands for.
 fn read(text: &str, mark: char, escape: impl Fn(&str) -> Option<(usize, char)>) -> Option<Read> {
-    text.contains(mark).then_some(())?;
     let mut out = Read {
-        text: String::with_capacity(text.len()),
-        from: Vec::with_capacity(text.len() + 1),
+        text: String::new(),
+        from: Vec::new(),
     };
-    let mut place = 0;
     let mut undone = false;
-    while place < text.len() {
-        let rest = scan::slice(text, place..text.len());
-        if let Some((length, letter)) = escape(rest) {
-            undone = true;
-            out.from.extend(std::iter::repeat_n(place, letter.len_utf8()));
-            out.text.push(letter);
-            place += length;
-        } else {
-            let skip = usize::from(rest.starts_with(mark));
-            let plain = rest
-                .get(skip..)
-                .and_then(|rest| rest.find(mark))
-                .map_or(rest.len(), |next| skip + next);
-            out.from.extend(place..place + plain);
-            out.text.push_str(scan::slice(rest, 0..plain));
-            place += plain;
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let mut place = if line.contains(mark) { 0 } else { line.len() };
+        while place < line.len() {
+            let rest = scan::slice(line, place..line.len());
+            if let Some((length, letter)) = escape(rest) {
+                undone = true;
+                let escaped = start + place..start + place + length;
+                out.from.extend(std::iter::repeat_n(escaped, letter.len_utf8()));
+                out.text.push(letter);
+                place += length;
+            } else {
+                let skip = usize::from(rest.starts_with(mark));
+                let next = rest.get(skip..).and_then(|rest| rest.find(mark));
+                let plain = next.map_or(rest.len(), |next| skip + next);
+                out.from
+                    .extend((start + place..start + place + plain).map(|at| at..at + 1));
+                out.text.push_str(scan::slice(rest, 0..plain));
+                place += plain;
+            }
         }
+        start += line.len();
     }
-    out.from.push(text.len());
     undone.then_some(out)
 }
 

@@ -33,8 +33,8 @@ pub(super) fn redact(rules: &Rules, bytes: &[u8]) -> Result<Redacted, NotRedacte
 
     let mut tally = mask::Tally::default();
     let mut left = Cow::Borrowed(source);
-    for _ in 0..ROUNDS {
-        let Some(next) = round(rules, &left, &mut tally) else {
+    for number in 0..ROUNDS {
+        let Some(next) = round(rules, &left, number, &mut tally) else {
             break;
         };
         left = Cow::Owned(next);
@@ -43,10 +43,19 @@ pub(super) fn redact(rules: &Rules, bytes: &[u8]) -> Result<Redacted, NotRedacte
 }
 
 /// The value without what is found in it, if anything is.
-fn round(rules: &Rules, source: &str, tally: &mut mask::Tally) -> Option<String> {
+fn round(rules: &Rules, source: &str, number: usize, tally: &mut mask::Tally) -> Option<String> {
+    // After the first round there is something new only beside a mask.
+    let unseen =
+        |leaf: &Leaf<'_>| number == 0 || !mask::find(scan::slice(source, leaf.range.clone())).is_empty();
     let mut parts: Vec<Part<'_>> = leaves::of(source)
         .into_iter()
-        .map(|leaf| part(rules, source, leaf))
+        .map(|leaf| {
+            if unseen(&leaf) {
+                part(rules, source, leaf)
+            } else {
+                Part::new(source, leaf)
+            }
+        })
         .collect();
     for part in &parts {
         part.matches.iter().for_each(|of| tally.count(of.rule));
@@ -66,13 +75,24 @@ fn round(rules: &Rules, source: &str, tally: &mut mask::Tally) -> Option<String>
     Some(out)
 }
 
+impl<'a> Part<'a> {
+    fn new(source: &'a str, leaf: Leaf<'a>) -> Self {
+        let raw = scan::slice(source, leaf.range.clone());
+        let text = match leaf.kind {
+            Kind::Key | Kind::Text => Text::of(raw),
+            Kind::Number => Text::plain(raw),
+        };
+        Self {
+            leaf,
+            text,
+            matches: Vec::new(),
+        }
+    }
+}
+
 /// What is found in a leaf by itself.
 fn part<'a>(rules: &Rules, source: &'a str, leaf: Leaf<'a>) -> Part<'a> {
-    let raw = scan::slice(source, leaf.range.clone());
-    let text = match leaf.kind {
-        Kind::Key | Kind::Text => Text::of(raw),
-        Kind::Number => Text::plain(raw),
-    };
+    let Part { leaf, text, .. } = Part::new(source, leaf);
     let mut found = found::Found::new(rules);
     // The value of a secret's name is one whatever it looks like.
     if leaf.named && !mask::is(text.as_str()) {

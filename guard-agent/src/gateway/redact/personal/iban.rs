@@ -1,7 +1,5 @@
 //! IBAN: a country that has them, its length, and the remainder of ISO 7064.
 
-use std::ops::Range;
-
 use crate::gateway::redact::{RuleId, found::Found, scan};
 
 /// By country, from the registry of SWIFT.
@@ -27,15 +25,14 @@ const LENGTHS: &[(usize, &str)] = &[
 ];
 
 pub(super) fn search(text: &str, found: &mut Found<'_>) {
-    let runs: Vec<Range<usize>> = scan::runs(text, scan::word).collect();
-    for (index, run) in runs.iter().enumerate() {
+    for run in scan::runs(text, scan::word) {
         let Some(length) = expected(scan::slice(text, run.clone())) else {
             continue;
         };
         let end = if run.len() == length {
             Some(run.end)
         } else {
-            grouped(text, runs.get(index..).unwrap_or(&[]), length)
+            grouped(text, run.start, length)
         };
         if let Some(end) = end
             && remainder(scan::slice(text, run.start..end)) == 1
@@ -64,21 +61,21 @@ fn expected(word: &str) -> Option<usize> {
 }
 
 /// Where it ends when it is written in groups of four with spaces.
-fn grouped(text: &str, runs: &[Range<usize>], length: usize) -> Option<usize> {
+fn grouped(text: &str, start: usize, length: usize) -> Option<usize> {
     let mut left = length;
-    let mut end = runs.first()?.start;
-    for (index, run) in runs.iter().enumerate() {
-        let spaced = index == 0 || (run.start == end + 1 && scan::at(text, end) == b' ');
-        if !spaced || run.len() != left.min(4) {
+    let mut place = start;
+    loop {
+        let end = scan::run(text, place, scan::word);
+        if end - place != left.min(4) {
             return None;
         }
-        left -= run.len();
-        end = run.end;
+        left -= end - place;
         if left == 0 {
             return Some(end);
         }
+        place = end + 1;
+        (scan::at(text, end) == b' ').then_some(())?;
     }
-    None
 }
 
 /// Of division by 97, with the first four characters last and letters as 10 to 35.

@@ -11,6 +11,7 @@ const TEXTS: &[&str] = &[
     "drwxr-xr-x 2 user user 4096 Nov 30 15:15 src\n-rw-r--r-- 1 user user 19836 Nov 30 15:15 failure.rs",
     "@@ -1,7 +1,7 @@\n-let total = 12345678;\n+let total = 12345679;\n context",
     "fn token(&self) -> Option<Token> { self.tokens.get(self.place + 1).copied() }",
+    "let key = SigningKey::from_pkcs8_pem(text)?; ApiToken::v2_default()",
     "const password = await prompt('Password: ');\nif (password === confirm) { save(hash(password)); }",
     "api_key = os.environ[\"API_KEY\"]\nclient = Client(api_key=api_key, token=settings.token)",
     "<input type=\"password\" name=\"password\" autocomplete=\"current-password\">",
