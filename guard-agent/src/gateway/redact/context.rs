@@ -75,7 +75,7 @@ fn value_after(text: &str, separator: usize, name: &str, name_quoted: bool) -> O
     }
     if names::whole_line(name) {
         let line = |byte| byte != b'\n' && byte != b'\r' && !quote(byte);
-        return looks(text, start, line, 8);
+        return looks(text, start, line, 8).filter(|value| scan::slice(text, value.clone()).contains('='));
     }
     if names::has_scheme(name) {
         let scheme = scan::run(text, start, |byte| byte.is_ascii_alphabetic());
@@ -95,7 +95,20 @@ fn looks(text: &str, start: usize, class: impl Fn(u8) -> bool, least: usize) -> 
     let end = (start..=start + looked_at)
         .rev()
         .find(|end| text.is_char_boundary(*end))?;
-    telling(scan::slice(text, start..end), least).then(|| start..scan::run(text, start, class))
+    if !telling(scan::slice(text, start..end), least) {
+        return None;
+    }
+    let whole = start..scan::run(text, start, class);
+    (!code(scan::slice(text, start..end), scan::at(text, whole.end))).then_some(whole)
+}
+
+/// A value that is written in a program, and says where the secret comes from or what type it has.
+fn code(value: &str, next: u8) -> bool {
+    next == b'('
+        || value.starts_with(['_', '#'])
+        || value.contains("://")
+        || value.contains("::")
+        || (value.contains('.') && names::secret(value))
 }
 
 /// `--password value`

@@ -55,7 +55,9 @@ impl<'a> Found<'a> {
             };
             found.range.start = around(start).map_or(start, |mask| mask.end);
             found.range.end = around(end).map_or(end, |mask| mask.start);
-            (found.range.start < found.range.end && !masks.contains(&found.range)).then_some(found)
+            let next = masks.partition_point(|mask| mask.start < found.range.start);
+            let masked = masks.get(next) == Some(&found.range);
+            (found.range.start < found.range.end && !masked).then_some(found)
         };
         unite(self.matches.into_iter().filter_map(outside).collect(), self.rules)
     }

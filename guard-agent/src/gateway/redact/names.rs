@@ -1,6 +1,6 @@
 //! Whether a name says that what it names is secret.
 
-use super::mask;
+use super::{mask, scan};
 
 /// Names that end in these words.
 const LAST: &[&str] = &[
@@ -100,7 +100,7 @@ pub(super) fn part(byte: u8) -> bool {
 }
 
 pub(super) fn secret(name: &str) -> bool {
-    let (previous, last) = last_two(mask::after_last(name));
+    let (previous, last) = last_two(mask::after_last(scan::tail(name, LONGEST)));
     let is = |word: &str, known: &str| word.eq_ignore_ascii_case(known);
     if is(last, "token") && NOT_SECRET.iter().any(|known| is(previous, known)) {
         return false;
@@ -111,9 +111,9 @@ pub(super) fn secret(name: &str) -> bool {
             .any(|(first, second)| is(previous, first) && is(last, second))
 }
 
-/// What it names goes to the end of its line: `Cookie: a=1; b=2`.
+/// A header whose value goes to the end of its line: `Cookie: a=1; b=2`.
 pub(super) fn whole_line(name: &str) -> bool {
-    last_two(name).1.eq_ignore_ascii_case("cookie")
+    name.eq_ignore_ascii_case("cookie") || name.eq_ignore_ascii_case("set-cookie")
 }
 
 /// It names what comes after a scheme: `Authorization: Digest …`.

@@ -50,6 +50,14 @@ pub(super) fn line_before(text: &str, place: usize, most: usize) -> &str {
     }
 }
 
+/// The end of a text: at most that many bytes, cut to whole characters.
+pub(super) fn tail(text: &str, most: usize) -> &str {
+    let start = text.len().saturating_sub(most);
+    (start..=text.len())
+        .find_map(|start| text.get(start..))
+        .unwrap_or("")
+}
+
 /// Runs of such bytes, each as long as it can be.
 pub(super) fn runs<'a>(
     text: &'a str,
@@ -71,17 +79,20 @@ pub(super) fn word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
 }
 
-/// The text has the words after its last mask, whatever their case and whether a space, `-` or `_` stands between them.
+/// The text has one of the words after its last mask, in whatever way it joins words: they are looked for with a
+/// space between them and before the first.
 pub(super) fn mentions(text: &str, words: &[&str]) -> bool {
-    let plain: String = mask::after_last(text)
-        .chars()
-        .map(|letter| {
-            if matches!(letter, '-' | '_') {
-                ' '
-            } else {
-                letter.to_ascii_lowercase()
-            }
-        })
-        .collect();
+    let text = mask::after_last(text);
+    let mut plain = String::with_capacity(text.len() + 1);
+    let mut last = ' ';
+    plain.push(last);
+    for letter in text.chars() {
+        if last.is_ascii_lowercase() && letter.is_ascii_uppercase() {
+            plain.push(' ');
+        }
+        let joint = letter.is_ascii() && !letter.is_ascii_alphanumeric();
+        plain.push(if joint { ' ' } else { letter.to_ascii_lowercase() });
+        last = letter;
+    }
     words.iter().any(|word| plain.contains(word))
 }

@@ -26,7 +26,7 @@ pub(super) struct Leaf<'a> {
     pub(super) kind: Kind,
     /// Where it is written; of a string, what stands between the quotes.
     pub(super) range: Range<usize>,
-    /// The key it stands under, as it is written, or nothing.
+    /// The end of the key it stands under, as it is written, or nothing.
     pub(super) name: &'a str,
     /// What it stands under is the name of a secret.
     pub(super) named: bool,
@@ -163,7 +163,7 @@ impl<'a> Walk<'a> {
             block: None,
         };
         if let Some(frame) = self.frames.last_mut() {
-            leaf.name = frame.key;
+            leaf.name = scan::tail(frame.key, names::LONGEST);
             leaf.named = frame.named;
             if frame.object {
                 leaf.named |= frame.announced && frame.key.eq_ignore_ascii_case("value");

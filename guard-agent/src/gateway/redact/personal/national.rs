@@ -10,29 +10,29 @@ use crate::gateway::redact::{RuleId, found::Found, scan};
 const REACH: usize = 40;
 
 const CONTEXT: &[&str] = &[
-    "national id",
-    "nationalid",
-    "identity number",
-    "id number",
-    "personal number",
-    "tax id",
-    "taxid",
-    "steuer",
-    "idnr",
-    "cpf",
-    "pesel",
-    "nir",
-    "insee",
-    "sécu",
-    "nhs",
-    "aadhaar",
-    "aadhar",
-    "uidai",
-    "personnummer",
-    "fødselsnummer",
-    "fodselsnummer",
-    "ssn",
-    "social security",
+    " national id",
+    " nationalid",
+    " identity number",
+    " id number",
+    " personal number",
+    " tax id",
+    " taxid",
+    " steuer",
+    " idnr",
+    " cpf",
+    " pesel",
+    " nir",
+    " insee",
+    " sécu",
+    " nhs",
+    " aadhaar",
+    " aadhar",
+    " uidai",
+    " personnummer",
+    " fødselsnummer",
+    " fodselsnummer",
+    " ssn",
+    " social security",
 ];
 
 struct Form {
@@ -121,7 +121,9 @@ pub(super) fn words(text: &str, found: &mut Found<'_>) {
             }
             _ => false,
         };
-        if is && scan::before(text, run.start) != b'_' && scan::at(text, run.end) != b'_' {
+        // After a full stop it is a fraction of something.
+        let alone = !matches!(scan::before(text, run.start), b'_' | b'.') && scan::at(text, run.end) != b'_';
+        if is && alone {
             found.add(RuleId::NationalId, run);
         }
     }

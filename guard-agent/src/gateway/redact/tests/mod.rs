@@ -1,5 +1,6 @@
 //! Tests of redaction. Fake secrets are put together from pieces, so that no scanner takes them for real ones.
 
+mod documented;
 mod gaps;
 mod honest;
 mod json;

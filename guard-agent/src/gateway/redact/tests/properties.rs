@@ -148,8 +148,8 @@ proptest! {
     }
 }
 
-/// Twice the input takes about twice the time, whatever the input is made of. The bound is loose: what it must
-/// tell apart is twice and four times, on a machine that does other things, too.
+/// A quarter of a megabyte takes less than a tenth of what is allowed, whatever it is made of and however busy the
+/// machine is. A search that went back to the start for each match would take several times that.
 #[test]
 fn the_work_is_linear() {
     let begin = concat!("-----BEGIN PRIVATE", " KEY-----");
@@ -176,25 +176,15 @@ fn the_work_is_linear() {
         "\\u0041",
         begin,
         "Bearer a",
+        "[redacted:email] a@b.cc ",
         "[redacted:",
         "token ",
         "YWFh",
     ] {
-        let rules = Rules::default();
-        let least = |times: usize| {
-            let text = unit.repeat(times);
-            let time = |_| {
-                let start = std::time::Instant::now();
-                rules.find(&text);
-                start.elapsed()
-            };
-            (0..3).map(time).min().unwrap()
-        };
-        let times = 8_192 / unit.len();
-        let (short, long) = (least(times), least(times * 8));
-        assert!(
-            long < short * 32,
-            "{unit:?}: {short:?}, eight times as much: {long:?}"
-        );
+        let text = unit.repeat(256 * 1024 / unit.len());
+        let start = std::time::Instant::now();
+        Rules::default().find(&text);
+        let took = start.elapsed();
+        assert!(took.as_secs() < 5, "{unit:?}: {took:?}");
     }
 }
