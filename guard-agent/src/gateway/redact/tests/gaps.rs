@@ -62,6 +62,11 @@ fn gap_words_for_passwords() {
 }
 
 #[test]
+fn gap_values_that_look_like_code() {
+    stays_as_text("PASSWORD=hunter2::x PASSWORD=_hunter2 PASSWORD=#hunter2 PASSWORD=hunter2(x)");
+}
+
+#[test]
 fn gap_names_nobody_told_us() {
     stays(r#"{"pw":"hunter2","auth":"hunter2","key":"hunter2","contraseña":"hunter2"}"#);
 }

@@ -148,7 +148,7 @@ proptest! {
     }
 }
 
-/// A quarter of a megabyte takes less than a tenth of what is allowed, whatever it is made of and however busy the
+/// An eighth of a megabyte takes less than a tenth of what is allowed, whatever it is made of and however busy the
 /// machine is. A search that went back to the start for each match would take several times that.
 #[test]
 fn the_work_is_linear() {
@@ -181,10 +181,10 @@ fn the_work_is_linear() {
         "token ",
         "YWFh",
     ] {
-        let text = unit.repeat(256 * 1024 / unit.len());
+        let text = unit.repeat(128 * 1024 / unit.len());
         let start = std::time::Instant::now();
         Rules::default().find(&text);
         let took = start.elapsed();
-        assert!(took.as_secs() < 5, "{unit:?}: {took:?}");
+        assert!(took.as_secs() < 3, "{unit:?}: {took:?}");
     }
 }
