@@ -11,6 +11,7 @@ mod failure;
 mod ladder;
 mod noise;
 mod protocol;
+pub mod redact;
 mod relay;
 mod sides;
 mod stamp;
