@@ -28,7 +28,7 @@ fn policy(bench: &Bench, limits: &str, command: &[&str]) -> Result<PathBuf> {
     words.extend(command.iter().map(|word| (*word).to_owned()));
     let path = bench.path().join("policy.toml");
     let text = format!(
-        "[server.hog]\ncommand = {words:?}\nrequire = [\"fs\", \"net\", \"exec\", \"ipc\", \"resources\"]\nlimits = {limits}\n"
+        "[server.hog]\nprotocol = \"none\"\ncommand = {words:?}\nrequire = [\"fs\", \"net\", \"exec\", \"ipc\", \"resources\"]\nlimits = {limits}\n"
     );
     fs::write(&path, text)?;
     Ok(path)

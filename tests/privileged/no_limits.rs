@@ -77,7 +77,7 @@ fn a_fork_bomb_of_a_uid_without_an_account_is_held_all_the_same() -> Result<()> 
     ];
     fs::write(
         &policy,
-        format!("[server.hog]\ncommand = {words:?}\nlimits = {{ pids = 16 }}\n"),
+        format!("[server.hog]\nprotocol = \"none\"\ncommand = {words:?}\nlimits = {{ pids = 16 }}\n"),
     )?;
     let mut live = AgentBuilder::new(&bench)
         .option("--policy", &policy)
@@ -96,7 +96,7 @@ fn a_policy_that_requires_limits_is_refused() -> Result<()> {
     fs::copy(programs::probe()?, &program)?;
     let policy = bench.path().join("policy.toml");
     let text = format!(
-        "[server.hog]\ncommand = [{:?}, \"echo\"]\nrequire = [\"fs\", \"resources\"]\n",
+        "[server.hog]\nprotocol = \"none\"\ncommand = [{:?}, \"echo\"]\nrequire = [\"fs\", \"resources\"]\n",
         program.display().to_string()
     );
     fs::write(&policy, text)?;

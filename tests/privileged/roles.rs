@@ -19,7 +19,9 @@ use anyhow::{Context as _, Result, bail, ensure};
 use guard_agent::{
     link::{
         channel::{Channel, ChannelError},
-        message::{FromWarden, Isolation, LaunchRequest, Limits, OverBudget, ToWarden, User, VERSION, View},
+        message::{
+            FromWarden, Isolation, LaunchRequest, Limits, OverBudget, Protocol, ToWarden, User, VERSION, View,
+        },
     },
     runtime::{Runtime, RuntimeKind},
 };
@@ -370,6 +372,7 @@ fn request(bench: &Bench, user: User) -> LaunchRequest {
         over_budget: OverBudget::Count,
         tier: None,
         isolation: Isolation::Session,
+        protocol: Protocol::Mcp,
     }
 }
 

@@ -170,6 +170,7 @@ fn guarded(kind: &str) -> Result<()> {
         .root(Path::new(&ground.path("code")), "r")
         .command([server.program.as_os_str(), script.as_ref()])
         .outer_env("GUARD_PLANTED_1", "GUARD-SECRET")
+        .mcp()
         .process(true)?;
     let mut client = Client::start(&mut command)?;
     client.initialize()?;

@@ -219,7 +219,7 @@ fn the_rule_of_a_policy() -> Result<()> {
     fs::write(
         &policy,
         format!(
-            "[server.starter]\ncommand = [\"{PYTHON}\", \"-c\", {code:?}]\nuser = \"{}\"\n",
+            "[server.starter]\nprotocol = \"none\"\ncommand = [\"{PYTHON}\", \"-c\", {code:?}]\nuser = \"{}\"\n",
             stage.user.name
         ),
     )?;

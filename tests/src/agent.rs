@@ -102,6 +102,8 @@ pub struct AgentBuilder {
     start: Option<Start>,
     /// At whatever tier there is.
     any_tier: bool,
+    /// The server speaks the protocol; most of ours do not.
+    mcp: bool,
 }
 
 impl AgentBuilder {
@@ -122,7 +124,14 @@ impl AgentBuilder {
             program: None,
             start: None,
             any_tier: false,
+            mcp: false,
         }
+    }
+    /// Its client and server speak MCP. A policy says so itself.
+    #[must_use]
+    pub fn mcp(mut self) -> Self {
+        self.mcp = true;
+        self
     }
     /// At the tier that this run of the tests is for (see `tier.rs`), as the tests' user where that is not root's.
     ///
@@ -242,6 +251,10 @@ impl AgentBuilder {
         command.arg("run").args(&self.options);
         if by_root && !self.any_tier && !self.options.iter().any(|option| option == "--tier") {
             command.args(Tier::insisted()?);
+        }
+        let policy = self.options.iter().any(|option| option == "--policy");
+        if !self.mcp && !policy {
+            command.args(["--protocol", "none"]);
         }
         if with_command && !self.command.is_empty() {
             command.arg("--").args(&self.command);

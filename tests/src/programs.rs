@@ -50,6 +50,14 @@ pub fn puppet() -> Result<PathBuf> {
     named("guard-puppet")
 }
 
+/// The server that writes and hears what the test wants.
+///
+/// # Errors
+/// When it is not beside the test program.
+pub fn scripted() -> Result<PathBuf> {
+    named("guard-scripted")
+}
+
 /// The gateway of a session with a sandbox a call.
 ///
 /// # Errors

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::number::Number;
 use crate::{
     config::rights::Rights,
-    link::message::{Facet, Limits, OverBudget, View},
+    link::message::{Facet, Limits, OverBudget, Protocol, View},
     octets::Octets,
 };
 
@@ -45,6 +45,9 @@ pub struct Launch {
     /// What is done when the denials of this server exceed their budget.
     #[serde(default)]
     pub over_budget: OverBudget,
+    /// Whether messages are checked.
+    #[serde(default)]
+    pub protocol: Protocol,
     pub kernel_release: String,
     /// 0: the kernel has no Landlock.
     pub landlock_abi: u32,

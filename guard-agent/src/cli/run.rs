@@ -15,7 +15,7 @@ use crate::{
     init::message::Ids,
     link::{
         connect,
-        message::{Isolation, Launched, User},
+        message::{Isolation, Launched, Protocol, User},
     },
     octets::Octets,
     refusal::Refusal,
@@ -56,12 +56,15 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
     // Neither arguments nor values of variables: either may be a secret.
     tracing::debug!(program = %runtime.program, kind = ?runtime.kind, grants = runtime.grants.len(), links = runtime.links.len(), "the command is resolved");
     let environment = environment::build(&plan, &runtime, &plan.user, std::env::vars_os());
-    let (name, state) = (plan.server.clone(), plan.state.clone());
+    let (name, state, protocol) = (plan.server.clone(), plan.state.clone(), plan.protocol);
     let rules = rules(args, &plan);
     let request = plan.into_request(runtime, environment);
     let connection = connect::launch(&state, request)?;
     tracing::debug!(session = connection.launched.session, "launched");
     warn(&name, &connection.launched);
+    if protocol == Protocol::None {
+        eprintln!("[{name}] messages: not checked, as `protocol = none` says; the sandbox alone holds");
+    }
     gateway::run(
         connection.channel,
         &connection.launched,
@@ -69,17 +72,18 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
         connection.pipes,
         connection.stamp,
         &rules,
+        protocol,
     )
 }
 
-/// A sandbox a call is built up to the link; what is missing is a gateway that can begin the protocol anew with each.
+/// A sandbox a call is built up to the link; what is missing is a gateway that begins the protocol anew with each.
 fn one_sandbox(plan: &RunPlan) -> Result<(), Refusal> {
     match plan.isolation {
         Isolation::Session => Ok(()),
         Isolation::Call { .. } => Err(Refusal::usage(
             format!("cannot run `{}` with `isolation = \"call\"`", plan.server),
-            "each call would need a server that has been greeted as the client greeted the first one, and `run` passes a \
-             client's messages on without reading them",
+            "each call would need a server that has been greeted as the client greeted the first one, and `run` cannot repeat \
+             a greeting yet",
             "write `isolation = \"session\"` in the policy, or leave it out",
         )),
     }

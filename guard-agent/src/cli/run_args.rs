@@ -4,7 +4,10 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::ValueEnum;
 
-use crate::{link::message::View, runtime::RuntimeKind};
+use crate::{
+    link::message::{Protocol, View},
+    runtime::RuntimeKind,
+};
 
 /// `--tier`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -72,6 +75,10 @@ pub struct RunArgs {
     /// Whether what the server tries on files, programs and processes is observed and recorded [default: on]
     #[arg(long, value_name = "on|off")]
     pub observe: Option<Switch>,
+
+    /// What client and server speak; with `none` bytes pass unchecked, and only the sandbox holds [default: mcp]
+    #[arg(long, value_name = "mcp|none")]
+    pub protocol: Option<Protocol>,
 
     /// Audit directory [default: /var/log/guard-agent, without root $XDG_STATE_HOME/guard-agent]
     #[arg(long, value_name = "DIR")]

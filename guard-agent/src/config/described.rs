@@ -11,7 +11,7 @@ use std::{
 use super::{environment, host::Host, raw, rights::Rights, root_arg::RootArg, roots, shown};
 use crate::{
     cli::run_args::{RunArgs, Switch},
-    link::message::{Facet, Isolation, Limits, OverBudget, View},
+    link::message::{Facet, Isolation, Limits, OverBudget, Protocol, View},
     refusal::Refusal,
     runtime::RuntimeKind,
     warden::launch::protect,
@@ -47,6 +47,7 @@ pub(super) struct Described {
     pub(super) observe: bool,
     pub(super) over_budget: OverBudget,
     pub(super) isolation: Isolation,
+    pub(super) protocol: Protocol,
     pub(super) policy: Option<(PathBuf, String)>,
 }
 
@@ -88,6 +89,7 @@ pub(super) fn from_flags(args: &RunArgs, host: &Host) -> Result<Described, Refus
         observe: args.observe != Some(Switch::Off),
         over_budget: OverBudget::default(),
         isolation: Isolation::Session,
+        protocol: args.protocol.unwrap_or_default(),
         policy: None,
     })
 }
@@ -138,6 +140,7 @@ pub(super) fn from_policy(args: &RunArgs, path: &Path, host: &Host) -> Result<De
                 limit_ms: u64::try_from(CALL_LIMIT.as_millis()).unwrap_or(u64::MAX),
             },
         },
+        protocol: server.protocol,
         // Kept as it was found: the links on the way to it count too.
         policy: Some((host.directory.join(path), loaded.hash)),
     })
@@ -154,6 +157,7 @@ fn check_flags_beside_policy(args: &RunArgs) -> Result<(), Refusal> {
         ("`--user`", args.user.is_some(), "user"),
         ("`--view`", args.view.is_some(), "view"),
         ("`--observe`", args.observe.is_some(), "observe"),
+        ("`--protocol`", args.protocol.is_some(), "protocol"),
     ];
     match given.iter().find(|(_, given, _)| *given) {
         None => Ok(()),

@@ -18,7 +18,7 @@ use super::{
     shown,
 };
 use crate::{
-    link::message::{Facet, OverBudget, View},
+    link::message::{Facet, OverBudget, Protocol, View},
     refusal::Refusal,
     runtime::RuntimeKind,
 };
@@ -52,6 +52,7 @@ pub struct Server {
     pub free_names: Vec<String>,
     pub observe: Option<bool>,
     pub over_budget: OverBudget,
+    pub protocol: Protocol,
 }
 
 /// One of `roots`.

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     cli::run_args::{self, RunArgs},
-    link::message::{Facet, Isolation, LaunchRequest, Limits, OverBudget, Root, User, View},
+    link::message::{Facet, Isolation, LaunchRequest, Limits, OverBudget, Protocol, Root, User, View},
     octets::Octets,
     proof::Tier,
     refusal::{Refusal, chain},
@@ -70,6 +70,7 @@ pub struct RunPlan {
     pub over_budget: OverBudget,
     /// Only a policy can ask for a sandbox a call.
     pub isolation: Isolation,
+    pub protocol: Protocol,
     /// The tier that was insisted on.
     pub tier: Option<Tier>,
 }
@@ -97,6 +98,7 @@ impl RunPlan {
             over_budget: self.over_budget,
             tier: self.tier,
             isolation: self.isolation,
+            protocol: self.protocol,
         }
     }
 }
@@ -144,6 +146,7 @@ pub fn resolve(args: &RunArgs, host: &Host) -> Result<RunPlan, Refusal> {
         observe: described.observe,
         over_budget: described.over_budget,
         isolation: described.isolation,
+        protocol: described.protocol,
         tier: args.tier.map(Tier::from),
     };
     plan.policy_hash = match described.policy {
@@ -308,6 +311,7 @@ fn hash(plan: &RunPlan) -> Result<String, Refusal> {
         allow_unenforced: bool,
         observe: bool,
         over_budget: OverBudget,
+        protocol: Protocol,
     }
     let form = Form {
         server: &plan.server,
@@ -328,6 +332,7 @@ fn hash(plan: &RunPlan) -> Result<String, Refusal> {
         allow_unenforced: plan.allow_unenforced,
         observe: plan.observe,
         over_budget: plan.over_budget,
+        protocol: plan.protocol,
     };
     match serde_json_canonicalizer::to_vec(&form) {
         Ok(bytes) => Ok(raw::sha256(&bytes)),

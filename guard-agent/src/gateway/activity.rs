@@ -28,13 +28,20 @@ impl Activity {
         }
     }
 
-    pub(super) fn now(&self) -> u64 {
+    fn now(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Whether the client's last words had no answer yet. Bytes are not parsed at this stage: a server that spoke
-    /// after the client counts as having answered.
-    pub(super) fn answer_owed(&self) -> bool {
+    pub(super) fn client_spoke(&self) {
+        self.client.store(self.now(), Ordering::Relaxed);
+    }
+
+    pub(super) fn server_spoke(&self) {
+        self.server.store(self.now(), Ordering::Relaxed);
+    }
+
+    /// Whether the client spoke last, where nothing more is known of what they say.
+    pub(super) fn server_is_due(&self) -> bool {
         let client = self.client.load(Ordering::Relaxed);
         self.to_server.load(Ordering::Relaxed) > 0 && client >= self.server.load(Ordering::Relaxed)
     }

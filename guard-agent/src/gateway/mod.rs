@@ -1,14 +1,19 @@
 //! Everything that touches untrusted bytes, without privilege.
 //!
-//! At this stage the gateway relays the lines of client and server untouched: one bounded buffer a direction,
-//! a writer that waits for its reader, and the shutdown ladder.
+//! Lines of client and server are read as messages, and pass with their bytes as they were: a bounded buffer a
+//! direction, a writer that waits for its reader, and the shutdown ladder.
 
 mod activity;
 mod bytes;
 mod confine;
+mod exchange;
 mod failure;
 mod ladder;
+mod noise;
+mod protocol;
+pub mod redact;
 mod relay;
+mod sides;
 mod stamp;
 mod stderr;
 

@@ -16,17 +16,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::sys::{
-    signal::{SigSet, Signal},
-    signalfd::{SfdFlags, SignalFd},
+use nix::{
+    fcntl::{FcntlArg, OFlag},
+    sys::{
+        signal::{SigSet, Signal},
+        signalfd::{SfdFlags, SignalFd},
+    },
 };
 
 use super::{
-    activity::Activity,
-    bytes::{last_words, read_some, write_all},
+    bytes::last_words,
     confine,
+    exchange::{Ended, Exchange},
     failure::{Failure, Rules},
-    ladder,
+    ladder, noise,
+    sides::{self, Sides, wait_for},
     stamp::Stamp,
     stderr,
 };
@@ -34,13 +38,10 @@ use crate::{
     exit::ExitStatus,
     link::{
         channel::Channel,
-        message::{Exited, FromWarden, Launched, ToWarden},
+        message::{Exited, FromWarden, Launched, Protocol, ToWarden},
     },
     refusal::Refusal,
 };
-
-/// One buffer a direction: what a slow reader has not taken stays with its writer.
-const BUFFER: usize = 64 << 10;
 
 /// Lines of the server's stderr that its failure may repeat.
 const LAST_LINES: usize = 20;
@@ -51,7 +52,7 @@ const SILENCE: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(60)
 
 /// What the parts of a session tell its main thread.
 #[derive(Debug)]
-enum Event {
+pub(super) enum Event {
     /// The client closed its end (or cannot be read).
     ClientClosed,
     /// The client no longer reads.
@@ -61,6 +62,8 @@ enum Event {
     Signal(Signal),
     /// The sandbox is frozen, and why.
     Quarantined(String),
+    /// The server has written more lines that are no messages than anybody wants.
+    Noise,
     Exited(Exited),
     /// The warden is gone; the reaper ends the sandbox.
     WardenGone,
@@ -82,6 +85,7 @@ pub fn run(
     pipes: [OwnedFd; 3],
     stamp: Option<OwnedFd>,
     rules: &Rules,
+    protocol: Protocol,
 ) -> Result<ExitStatus, Refusal> {
     let failed = |step: &str, error: &dyn std::fmt::Display| {
         Refusal::internal(
@@ -102,8 +106,15 @@ pub fn run(
     let client_in = File::from(nix::unistd::dup(io::stdin()).map_err(|error| failed("stdin", &error))?);
     let client_out = File::from(nix::unistd::dup(io::stdout()).map_err(|error| failed("stdout", &error))?);
     let [to_server, from_server, errors] = pipes;
-    let to_server = Arc::new(Mutex::new(Some(Arc::new(File::from(to_server)))));
-    // Held to the end. Calls are not told apart yet, so nothing is said of them: the rights stay those of the launch.
+    let exchange = (protocol == Protocol::Mcp).then(|| {
+        let roots = rules.roots.iter().map(|(root, _)| root.as_path().to_owned());
+        Exchange::new(name, roots.collect())
+    });
+    // Its description is ours alone: the server has the other end.
+    nix::fcntl::fcntl(&to_server, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
+        .map_err(|error| failed("pipes", &error))?;
+    let sides = Arc::new(Sides::new(client_in, client_out, File::from(to_server), exchange));
+    // Held to the end. Calls are not marked yet: the rights stay those of the launch.
     let _stamp = stamp
         .map(Stamp::map)
         .transpose()
@@ -118,15 +129,24 @@ pub fn run(
     let channel = Arc::new(channel);
     let tail = Arc::new(Mutex::new(stderr::Tail::default()));
     let (events, inbox) = mpsc::channel();
-    let activity = Arc::new(Activity::begun_now());
 
     spawn("client", {
-        let (events, to_server, activity) = (events.clone(), to_server.clone(), activity.clone());
-        move || client_to_server(&client_in, &to_server, &events, &activity)
+        let (events, sides) = (events.clone(), sides.clone());
+        move || sides.read_client(&events)
+    })?;
+    let (answers, queue) = sides::answers();
+    spawn("answers", {
+        let (events, sides) = (events.clone(), sides.clone());
+        move || sides.answer_server(&queue, &events)
+    })?;
+    let (noise, shown) = noise::Log::new(events.clone());
+    spawn("noise", {
+        let name = name.to_owned();
+        move || noise::show(&name, &shown)
     })?;
     let output = spawn("server", {
-        let (events, activity) = (events.clone(), activity.clone());
-        move || server_to_client(&File::from(from_server), &client_out, &events, &activity)
+        let (events, sides) = (events.clone(), sides.clone());
+        move || sides.read_server(&File::from(from_server), &events, &answers, &noise)
     })?;
     let log = spawn("stderr", {
         let (name, tail) = (name.to_owned(), tail.clone());
@@ -142,7 +162,7 @@ pub fn run(
     })?;
     let log = Arc::new(log);
     spawn("link", {
-        let (channel, tail, log) = (channel.clone(), tail.clone(), log.clone());
+        let (channel, tail, log, events) = (channel.clone(), tail.clone(), log.clone(), events.clone());
         move || read_link(&channel, &events, &tail, &log)
     })?;
 
@@ -155,22 +175,23 @@ pub fn run(
     let mut outcome = Session {
         name,
         channel: &channel,
-        to_server: &to_server,
-        activity: &activity,
+        sides: &sides,
+        events,
     }
     .wait(&inbox);
-    // Whatever the server wrote before its end is delivered first.
-    deliver(&output, &activity, &inbox, &mut outcome);
+    sides.server_ended(outcome.exited.clone());
+    // Whatever the server wrote before its end is delivered first, and then who still waits is told.
+    deliver(&output, &sides, &inbox, &mut outcome);
     wait_for(&log, LAST_WORDS);
     let tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(conclude(&about, &outcome, &activity, &tail))
+    Ok(conclude(&about, &outcome, &sides, &tail))
 }
 
 /// Waits until the client has everything, however slowly it reads: the sandbox is dead and recorded, all that waits
 /// is this process. A signal ends that too, unless the client is just taking something.
 fn deliver(
     output: &thread::JoinHandle<()>,
-    activity: &Activity,
+    sides: &Sides,
     inbox: &mpsc::Receiver<Event>,
     outcome: &mut Outcome,
 ) {
@@ -187,7 +208,7 @@ fn deliver(
             // All threads that tell something have ended.
             Err(RecvTimeoutError::Disconnected) => thread::sleep(Duration::from_millis(2)),
         }
-        let now = activity.to_client.load(Ordering::Relaxed);
+        let now = sides.activity.to_client.load(Ordering::Relaxed);
         if now != taken {
             (taken, since) = (now, Instant::now());
         }
@@ -214,49 +235,6 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<thread::Joi
                 "look at the limits of processes and memory",
             )
         })
-}
-
-fn wait_for(thread: &thread::JoinHandle<()>, limit: Duration) {
-    let end = Instant::now() + limit;
-    while !thread.is_finished() && Instant::now() < end {
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// The server's stdin until the ladder closes it; a writer at work holds it a moment longer.
-type ServerInput = Mutex<Option<Arc<File>>>;
-
-fn client_to_server(client: &File, to_server: &ServerInput, events: &Sender<Event>, activity: &Activity) {
-    let mut buffer = vec![0; BUFFER];
-    let mut open = true;
-    while let Ok(count @ 1..) = read_some(client, &mut buffer) {
-        activity.client.store(activity.now(), Ordering::Relaxed);
-        let writer = to_server.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(writer) = writer else { return };
-        let bytes = buffer.get(..count).unwrap_or_default();
-        // A server that closed its stdin may still have something to say, and its end is told elsewhere: the
-        // client's bytes go nowhere, and that the client goes is still noticed.
-        open = open && write_all(&writer, bytes, &activity.to_server).is_ok();
-    }
-    let _ = events.send(Event::ClientClosed);
-}
-
-fn server_to_client(server: &File, client: &File, events: &Sender<Event>, activity: &Activity) {
-    let mut buffer = vec![0; BUFFER];
-    while let Ok(count @ 1..) = read_some(server, &mut buffer) {
-        activity.server.store(activity.now(), Ordering::Relaxed);
-        if write_all(
-            client,
-            buffer.get(..count).unwrap_or_default(),
-            &activity.to_client,
-        )
-        .is_err()
-        {
-            let _ = events.send(Event::ClientGone);
-            return;
-        }
-    }
-    let _ = events.send(Event::ServerClosed);
 }
 
 fn read_signals(signals: &SignalFd, events: &Sender<Event>) {
@@ -311,13 +289,15 @@ struct Outcome {
     ended: bool,
     /// Frozen: it cannot answer, nor end by itself.
     quarantined: bool,
+    /// It does not speak the protocol, and was killed for it.
+    noisy: bool,
 }
 
 struct Session<'a> {
     name: &'a str,
     channel: &'a Channel,
-    to_server: &'a ServerInput,
-    activity: &'a Activity,
+    sides: &'a Arc<Sides>,
+    events: Sender<Event>,
 }
 
 /// Where the ladder stands.
@@ -334,13 +314,13 @@ impl Session<'_> {
     fn wait(&self, inbox: &mpsc::Receiver<Event>) -> Outcome {
         let mut outcome = Outcome::default();
         let mut rung = Rung::Running;
-        let mut asked_at = self.activity.start;
+        let mut asked_at = self.sides.activity.start;
         let mut silence = SILENCE.iter();
         let mut speak = silence.next();
         loop {
             let patience = match speak {
                 _ if rung != Rung::Running => Duration::from_millis(10),
-                Some(at) => at.saturating_sub(self.activity.start.elapsed()),
+                Some(at) => at.saturating_sub(self.sides.activity.start.elapsed()),
                 None => Duration::MAX,
             };
             let event = inbox.recv_timeout(patience);
@@ -357,7 +337,7 @@ impl Session<'_> {
                         "the server has ended"
                     );
                     outcome.exited = Some(exited);
-                    outcome.lived = self.activity.start.elapsed();
+                    outcome.lived = self.sides.activity.start.elapsed();
                     return outcome;
                 }
                 Ok(Event::WardenGone) | Err(RecvTimeoutError::Disconnected) => return outcome,
@@ -365,6 +345,12 @@ impl Session<'_> {
                 Ok(Event::Quarantined(why)) => {
                     outcome.quarantined = true;
                     last_words(&quarantined(self.name, &why));
+                    self.tell_the_client(Ended::Quarantined);
+                }
+                Ok(Event::Noise) => {
+                    outcome.noisy = true;
+                    last_words(&noisy(self.name));
+                    let _ = self.channel.send(&ToWarden::Kill, &[]);
                 }
                 Ok(event @ (Event::ClientClosed | Event::ClientGone | Event::Signal(_))) => {
                     tracing::debug!(?event, "the client ends it");
@@ -390,11 +376,18 @@ impl Session<'_> {
         }
     }
 
+    /// From a thread of its own: a client that does not read must not keep us from ending its server.
+    fn tell_the_client(&self, ended: Ended) {
+        let (sides, events) = (self.sides.clone(), self.events.clone());
+        // Without a thread the client learns it from the end of the session.
+        let _ = spawn("failures", move || sides.fail(ended, &events));
+    }
+
     /// A start that takes long is told, as long as somebody waits for it.
     fn note_silence(&self) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        if load(&self.activity.to_server) > 0 && load(&self.activity.server) == 0 {
-            let seconds = self.activity.start.elapsed().as_secs();
+        if load(&self.sides.activity.to_server) > 0 && load(&self.sides.activity.server) == 0 {
+            let seconds = self.sides.activity.start.elapsed().as_secs();
             last_words(&format!(
                 "[{}] has not answered its client yet, after {seconds} s\n",
                 self.name
@@ -412,13 +405,13 @@ impl Session<'_> {
             (ladder::TERMINATE, ladder::KILL)
         };
         let quiet = || {
-            !self.activity.answer_owed()
+            !self.sides.answer_owed()
                 && since >= ladder::QUIET
-                && self.activity.quiet_for() >= ladder::QUIET
+                && self.sides.activity.quiet_for() >= ladder::QUIET
         };
         match rung {
             Rung::Draining if urgent || since >= ladder::DRAIN || quiet() => {
-                *self.to_server.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                self.sides.close_server();
                 Rung::Closed
             }
             Rung::Closed if since >= terminate => {
@@ -444,8 +437,16 @@ fn quarantined(name: &str, why: &str) -> String {
     )
 }
 
+fn noisy(name: &str) -> String {
+    format!(
+        "[{name}] ended: it wrote {} lines to its stdout that are no messages of the protocol\n\
+         [{name}]   a server's log belongs to its stderr; what speaks no MCP is run with `--protocol none`\n",
+        noise::MOST
+    )
+}
+
 /// The last words on stderr, and the exit status.
-fn conclude(about: &About<'_>, outcome: &Outcome, activity: &Activity, tail: &stderr::Tail) -> ExitStatus {
+fn conclude(about: &About<'_>, outcome: &Outcome, sides: &Sides, tail: &stderr::Tail) -> ExitStatus {
     let server = about.name;
     let Some(exited) = &outcome.exited else {
         last_words(&format!(
@@ -454,7 +455,7 @@ fn conclude(about: &About<'_>, outcome: &Outcome, activity: &Activity, tail: &st
         return ExitStatus::Internal;
     };
     // An end that was asked for is no failure. A server that fails by itself is one, also after its input ended.
-    if outcome.quarantined {
+    if outcome.quarantined || outcome.noisy {
         return ExitStatus::Failed;
     }
     let wanted = outcome.ended || outcome.client_gone || outcome.signal.is_some();
@@ -465,7 +466,7 @@ fn conclude(about: &About<'_>, outcome: &Outcome, activity: &Activity, tail: &st
         server,
         session: about.session,
         exited,
-        answered: activity.to_client.load(Ordering::Relaxed) > 0,
+        answered: sides.answered(),
         observed: about.observed,
         lived: outcome.lived,
         rules: about.rules,

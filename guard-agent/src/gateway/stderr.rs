@@ -44,7 +44,7 @@ impl Tail {
 
 /// Control characters (but tab) and what reorders text become visible: a server must not write to the operator's
 /// terminal.
-fn printable(line: &str) -> String {
+pub(super) fn printable(line: &str) -> String {
     line.split('\t')
         .map(config::printable)
         .collect::<Vec<_>>()

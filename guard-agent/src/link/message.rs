@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Both sides must speak the same one.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Which host tree a sandbox sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -32,6 +32,17 @@ pub enum OverBudget {
     Count,
     /// The sandbox is frozen, too.
     Quarantine,
+}
+
+/// What client and server speak.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// The Model Context Protocol: every message is checked.
+    #[default]
+    Mcp,
+    /// Something else: bytes pass as they are, and the sandbox alone holds.
+    None,
 }
 
 /// How long one sandbox of a session lasts.
@@ -140,6 +151,8 @@ pub struct LaunchRequest {
     /// The tier that was insisted on: that one, or no launch.
     pub tier: Option<Tier>,
     pub isolation: Isolation,
+    /// For the record: the warden reads none of it.
+    pub protocol: Protocol,
 }
 
 /// Gateway (or `run`) → warden. One message a datagram.

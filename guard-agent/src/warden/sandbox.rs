@@ -299,6 +299,7 @@ fn launch_record(
             .or(admission.verdicts_missing())
             .map(str::to_owned),
         over_budget: request.over_budget,
+        protocol: request.protocol,
         kernel_release: warden.facts.release.clone(),
         landlock_abi: parked.confinement.landlock_abi,
         grants: u32::try_from(parked.grants).unwrap_or(u32::MAX),

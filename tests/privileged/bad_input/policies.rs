@@ -92,7 +92,7 @@ fn unknown_key() -> Result<()> {
     case.refused(
         "cannot use policy `POLICY`, line 4",
         "unknown key `root`, expected one of `command`, `runtime`, `user`, `roots`, `network`, `limits`, `require`, \
-         `view`, `isolation`, `env`, `directory`, `free_names`, `observe`, `over_budget`",
+         `view`, `isolation`, `env`, `directory`, `free_names`, `observe`, `over_budget`, `protocol`",
         "remove or correct the key; `docs/policy.md` explains each, and none is accepted that nothing enforces",
     )
 }
@@ -140,8 +140,8 @@ fn a_sandbox_a_call() -> Result<()> {
     let case = Case::new("a-call", "[server.one]\nCOMMAND\nROOTS\nisolation = \"call\"\n")?;
     case.refused(
         "cannot run `one` with `isolation = \"call\"`",
-        "each call would need a server that has been greeted as the client greeted the first one, and `run` passes a \
-         client's messages on without reading them",
+        "each call would need a server that has been greeted as the client greeted the first one, and `run` cannot repeat \
+         a greeting yet",
         "write `isolation = \"session\"` in the policy, or leave it out",
     )
 }

@@ -34,7 +34,7 @@ fn a_server_over_its_budget_is_frozen_and_its_neighbour_lives() -> Result<()> {
     fs::write(
         &policy,
         format!(
-            "[server.bad]\ncommand = [\"{}\", \"acts\"]\nruntime = \"static\"\nuser = \"{}\"\n\
+            "[server.bad]\nprotocol = \"none\"\ncommand = [\"{}\", \"acts\"]\nruntime = \"static\"\nuser = \"{}\"\n\
              roots = [{{ path = \"{}\", rights = \"rx\" }}]\nover_budget = \"quarantine\"\n",
             text("bin/guard-probe"),
             stage.user().name,

@@ -68,7 +68,7 @@ impl Place {
     }
 
     fn conversation(&self, run: &AgentBuilder, server: Server, said: &Path) -> Result<()> {
-        let mut process = run.process(true)?;
+        let mut process = run.clone().mcp().process(true)?;
         process.stderr(File::create(said)?);
         let mut client = Client::start(&mut process)?;
         let hello = client.initialize()?;

@@ -287,7 +287,7 @@ fn freed_by_a_policy() -> Result<()> {
     fs::write(
         &policy,
         format!(
-            "[server.s]\ncommand = [\"/usr/bin/python3\", \"-I\", \"-c\", {}]\nuser = \"{USER}\"\n\
+            "[server.s]\nprotocol = \"none\"\ncommand = [\"/usr/bin/python3\", \"-I\", \"-c\", {}]\nuser = \"{USER}\"\n\
              roots = [{{ path = {}, rights = \"rw\" }}]\nfree_names = [\".git/hooks\", \".envrc\"]\n",
             serde_json::json!(code),
             serde_json::json!(text(&root))

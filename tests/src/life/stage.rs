@@ -31,6 +31,8 @@ pub struct Stage {
     start: Start,
     /// How long the warden stays without a session, milliseconds.
     pub idle: u32,
+    /// What client and server speak. The puppet speaks nothing in particular.
+    pub protocol: &'static str,
 }
 
 /// Everything a finished `run` said.
@@ -69,6 +71,7 @@ impl Stage {
             start: Start::current(scratch.path())?,
             scratch,
             idle: 20,
+            protocol: "none",
         })
     }
 
@@ -109,7 +112,7 @@ impl Stage {
         command
             .arg("run")
             .args(Tier::insisted().unwrap_or_default())
-            .args(["--name", "puppet"])
+            .args(["--name", "puppet", "--protocol", self.protocol])
             .arg("--state")
             .arg(self.state())
             .arg("--audit")

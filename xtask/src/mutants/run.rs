@@ -53,12 +53,13 @@ pub(super) enum Verdict {
 
 /// Legs whose tests see the agent from outside only: built once, unchanged, they judge every changed agent. The others
 /// are linked with what is changed.
-const OUTSIDE: [&str; 6] = [
+const OUTSIDE: [&str; 7] = [
     "host:escape",
     "host:faults",
     "host:kill",
     "host:life",
     "host:positive",
+    "host:protocol",
     "host:roots",
 ];
 

@@ -22,7 +22,7 @@ use std::{
 use super::*;
 use crate::{
     config::rights::Rights,
-    link::message::{Facet, OverBudget, View},
+    link::message::{Facet, OverBudget, Protocol, View},
     octets::Octets,
 };
 
@@ -175,6 +175,7 @@ fn full_launch() -> Body {
         observation: "cgroup-bpf+seccomp".into(),
         observation_missing: Some("it is turned off".into()),
         over_budget: OverBudget::Quarantine,
+        protocol: Protocol::None,
         kernel_release: "6.1.0".into(),
         landlock_abi: 4,
         grants: 12,

@@ -1,0 +1,33 @@
+//! Personal data: what is checked by its digits, and what is known by its form.
+
+mod card;
+mod email;
+mod groups;
+mod iban;
+mod national;
+mod phone;
+
+use super::found::Found;
+use groups::Groups;
+
+pub(super) fn search(text: &str, name: &str, found: &mut Found<'_>) {
+    email::search(text, found);
+    iban::search(text, found);
+    let groups = Groups::of(text);
+    numbers(&groups, name, found);
+    phone::search(&groups, found);
+    national::words(text, found);
+}
+
+/// What a number alone can be, too.
+pub(super) fn number(text: &str, name: &str, found: &mut Found<'_>) {
+    // A fraction or an exponent makes it a quantity.
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        numbers(&Groups::of(text), name, found);
+    }
+}
+
+fn numbers(groups: &Groups<'_>, name: &str, found: &mut Found<'_>) {
+    card::search(groups, found);
+    national::search(groups, name, found);
+}
