@@ -24,7 +24,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Start an MCP server in a sandbox and relay its stdio
+    /// Start an MCP server in a sandbox and check what passes between it and its client
     Run(Box<run_args::RunArgs>),
     /// Say what this machine enforces, proved by attacking it, and what to change
     Check(check::CheckArgs),

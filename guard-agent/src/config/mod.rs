@@ -33,9 +33,11 @@ pub fn shown(text: impl AsRef<OsStr>) -> String {
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
-        // Bidirectional controls reorder what a terminal shows.
-        let hidden =
-            matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        // What cannot be seen, and what reorders the rest on a terminal.
+        let hidden = matches!(
+            character,
+            '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        );
         if character.is_control() || hidden {
             out.extend(character.escape_default());
         } else {

@@ -445,6 +445,19 @@ fn noisy(name: &str) -> String {
     )
 }
 
+/// Of a program that ended in order, though somebody waited for it.
+fn no_server(name: &str, unanswered: usize, answered: bool) -> String {
+    let what = if unanswered == 1 { "a request" } else { "requests" };
+    let fix = if answered {
+        "start the session again; look for what made it end in its own log"
+    } else {
+        "name the server's own command after `--`; a program that speaks something else than MCP is run with `--protocol none`"
+    };
+    format!(
+        "error: `{name}` ended before it answered {what} of its client\n  why: it ended by itself, with status 0\n  fix: {fix}\n"
+    )
+}
+
 /// The last words on stderr, and the exit status.
 fn conclude(about: &About<'_>, outcome: &Outcome, sides: &Sides, tail: &stderr::Tail) -> ExitStatus {
     let server = about.name;
@@ -459,8 +472,16 @@ fn conclude(about: &About<'_>, outcome: &Outcome, sides: &Sides, tail: &stderr::
         return ExitStatus::Failed;
     }
     let wanted = outcome.ended || outcome.client_gone || outcome.signal.is_some();
-    if wanted || (exited.reason == "exited" && exited.code == Some(0)) {
+    if wanted {
         return ExitStatus::Ok;
+    }
+    if exited.reason == "exited" && exited.code == Some(0) {
+        let unanswered = sides.unanswered();
+        if unanswered == 0 {
+            return ExitStatus::Ok;
+        }
+        last_words(&no_server(server, unanswered, sides.answered()));
+        return ExitStatus::Failed;
     }
     let failure = Failure {
         server,

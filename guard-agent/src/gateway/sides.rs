@@ -57,6 +57,7 @@ pub(super) struct Sides {
     pub(super) activity: Activity,
     /// The server said something that its client got.
     answered: AtomicBool,
+    unanswered: AtomicUsize,
     end: Mutex<End>,
     ended: Condvar,
 }
@@ -78,6 +79,7 @@ impl Sides {
             exchange: exchange.map(Mutex::new),
             activity: Activity::begun_now(),
             answered: AtomicBool::new(false),
+            unanswered: AtomicUsize::new(0),
             end: Mutex::default(),
             ended: Condvar::new(),
         }
@@ -117,9 +119,17 @@ impl Sides {
     pub(super) fn fail(&self, ended: Ended, events: &Sender<Event>) {
         self.given_up.store(true, Ordering::Relaxed);
         if let Some(exchange) = &self.exchange {
-            let out = lock(exchange).end(ended);
+            let mut locked = lock(exchange);
+            self.unanswered.fetch_add(locked.in_flight(), Ordering::Relaxed);
+            let out = locked.end(ended);
+            drop(locked);
             self.write_client(&out.to_client, events);
         }
+    }
+
+    /// Requests that were told that no answer comes.
+    pub(super) fn unanswered(&self) -> usize {
+        self.unanswered.load(Ordering::Relaxed)
     }
 
     /// `false`: it does not read any more. What nobody wants it to have any more counts as written. A client that leaves

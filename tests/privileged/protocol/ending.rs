@@ -92,7 +92,12 @@ fn an_exit_that_means_well() -> Result<()> {
         let ids = ids(1);
         duo.call(&ids[0])?;
         duo.deed("exit 0", b"")?;
-        all_told(duo, &ids, r#""reason":"exited","code":0"#)
+        all_told(duo, &ids, r#""reason":"exited","code":0"#)?;
+        ensure!(duo.ends()?.code() == Some(1), "somebody waited for it");
+        let said = duo.stderr();
+        let told = "error: `puppet` ended before it answered a request of its client\n  why: it ended by itself, with status 0\n";
+        ensure!(said.contains(told), "{said}");
+        Ok(())
     })
 }
 

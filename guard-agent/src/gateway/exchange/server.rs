@@ -144,11 +144,12 @@ impl Exchange {
             _ => false,
         };
         let refusal = if !legacy || !declared {
-            Some((
-                METHOD_NOT_FOUND,
-                "not-negotiated",
-                "the client did not offer that",
-            ))
+            let why = match self.opened {
+                Opened::Modern => "servers ask nothing in this revision",
+                Opened::Nothing | Opened::Initializing => "the greeting is not over",
+                Opened::Legacy(_) => "the client did not offer that",
+            };
+            Some((METHOD_NOT_FOUND, "not-negotiated", why))
         } else if self.asked.contains_key(id) {
             Some((
                 message::INVALID_REQUEST,
