@@ -26,7 +26,7 @@ pub(super) fn measure(place: &Place, table: &mut Table) -> Result<()> {
         ] {
             let name = format!("flood-{what}-{}", observe.unwrap_or("plain"));
             let agent = agent(place, &name, observe, Duration::from_millis(1));
-            let mut live = Live::start(agent.command([&place.bench]))?;
+            let mut live = Live::start(agent.orders().command([&place.bench]))?;
             live.ask(INITIALIZE)?;
             let warden = agent.warden().context("no warden")?;
             let before = processor(warden)?;

@@ -42,7 +42,7 @@ pub(super) fn measure(place: &Place, rounds: u32, table: &mut Table) -> Result<(
             let session = match agent {
                 None => None,
                 Some(agent) => {
-                    let mut live = Live::start(agent.command([&place.bench]))?;
+                    let mut live = Live::start(agent.orders().command([&place.bench]))?;
                     live.ask(INITIALIZE)?;
                     Some(live)
                 }

@@ -16,7 +16,7 @@ pub(super) fn measure(place: &Place, table: &mut Table) -> Result<()> {
     let agent = Agent::new(place, "idle", Duration::from_millis(200));
     let mut sessions = Vec::new();
     for _ in 0..SESSIONS {
-        let mut live = Live::start(agent.command([&place.bench]))?;
+        let mut live = Live::start(agent.orders().command([&place.bench]))?;
         live.ask(INITIALIZE)?;
         sessions.push(live);
     }

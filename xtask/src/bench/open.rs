@@ -57,7 +57,7 @@ pub(super) fn measure(place: &Place, rounds: u32, table: &mut Table) -> Result<(
             observe,
             Duration::from_millis(200),
         );
-        let command = agent.root(&root, "rw").command([&place.bench]);
+        let command = agent.orders().root(&root, "rw").command([&place.bench]);
         ways.push((format!("sandbox, {name}"), Live::start(command)?));
     }
     for (_, live) in &mut ways {

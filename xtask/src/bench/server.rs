@@ -44,6 +44,11 @@ impl Agent {
         self
     }
 
+    /// Its server takes orders that are no messages.
+    pub(super) fn orders(&self) -> Self {
+        self.clone().option("--protocol", "none")
+    }
+
     pub(super) fn root(self, path: &Path, rights: &str) -> Self {
         let mut value = path.as_os_str().to_owned();
         value.push(format!(":{rights}"));
