@@ -1,5 +1,8 @@
 //! A failure injected at every step of a launch: the child never runs, the error names the step, nothing is left.
 
+#[path = "faults/calls.rs"]
+mod calls;
+
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
             .map(|step| Trial::test(format!("undone::{step}"), move || told(undone(step)))),
     );
     trials.push(Trial::test("end::warden.leave", || told(leaves())));
+    trials.extend(calls::trials());
     trials.push(Trial::test("without_a_fault", || told(control())));
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -54,6 +54,7 @@ fn act(name: &str, value: &str) -> io::Result<Option<u8>> {
         "answer-after" => answer_after(number()?)?,
         "answer-or-leave" => answer_or_leave(number()?)?,
         "until-eof" => drop(io::copy(&mut io::stdin().lock(), &mut io::sink())?),
+        "keep" => drop(io::copy(&mut io::stdin().lock(), &mut File::create(value)?)?),
         "told-eof" => fs::write(value, "eof")?,
         "close-stdin" => nix::unistd::close(0)?,
         "forever" => loop {

@@ -204,18 +204,6 @@ pub enum Attribution {
     Unknown,
 }
 
-impl Attribution {
-    /// By the calls that were in flight, a bit each.
-    pub fn of(calls: Option<u64>) -> Self {
-        match calls.map(u64::count_ones) {
-            None => Self::Unknown,
-            Some(0) => Self::Idle,
-            Some(1) => Self::Sole,
-            Some(_) => Self::OneOf,
-        }
-    }
-}
-
 /// A value of `detail`. No fractions: see `docs/audit.md`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]

@@ -4,6 +4,7 @@
 //! The file format is a contract, written down in `docs/audit.md`.
 
 mod body;
+mod call;
 mod canonical;
 mod chain;
 mod checkpoint;
@@ -31,6 +32,7 @@ pub use body::{
     LaunchUser, Layer, Lost, Missing, NotEnforced, PathSource, ResourceUse, ResourcesReport, call_name,
     errno_name,
 };
+pub use call::{Activity, Call, Identity, OpCounts, Phase, Status, Verdict};
 pub use chain::{Digest, MAX_RECORD, VERSION};
 pub use checkpoint::Checkpoint;
 pub use count::{By, Counts, Group, Groups};

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     body::{Decision, Exit, Gap, Kernel, Launch},
+    call::{Call, Status},
     chain::Digest,
     checkpoint::Checkpoint,
 };
@@ -82,6 +83,7 @@ pub enum Durability {
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     Launch,
+    Call,
     Kernel,
     Exit,
     Gap,
@@ -92,6 +94,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Launch => "launch",
+            Self::Call => "call",
             Self::Kernel => "kernel",
             Self::Exit => "exit",
             Self::Gap => "gap",
@@ -105,6 +108,7 @@ impl Kind {
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Body {
     Launch(Box<Launch>),
+    Call(Box<Call>),
     Kernel(Box<Kernel>),
     Exit(Box<Exit>),
     Gap(Gap),
@@ -121,6 +125,7 @@ impl Body {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Launch(_) => Kind::Launch,
+            Self::Call(_) => Kind::Call,
             Self::Kernel(_) => Kind::Kernel,
             Self::Exit(_) => Kind::Exit,
             Self::Gap(_) => Kind::Gap,
@@ -128,9 +133,10 @@ impl Body {
         }
     }
 
-    /// The least a writer must give: everything but a permitted operation is on the disk before it is acted on.
+    /// The least a writer must give: everything but what was permitted is on the disk before it is acted on.
     pub fn durability(&self) -> Durability {
         match self {
+            Self::Call(call) if call.status != Some(Status::Denied) => Durability::Soon,
             Self::Kernel(kernel) if kernel.decision == Decision::Allow => Durability::Soon,
             _ => Durability::Sync,
         }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     body::{Exit, Field, Gap, Kernel, Launch},
+    call::Call,
     record::{Body, Record, Signed},
     tail::Entry,
 };
@@ -46,6 +47,7 @@ fn typed(record: &Record) -> String {
     );
     match &record.body {
         Body::Launch(launch) => launch_text(&mut line, launch),
+        Body::Call(call) => call_text(&mut line, call),
         Body::Kernel(kernel) => kernel_text(&mut line, kernel),
         Body::Exit(exit) => exit_text(&mut line, exit),
         Body::Gap(gap) => gap_text(&mut line, gap),
@@ -112,6 +114,51 @@ fn launch_text(line: &mut String, launch: &Launch) {
         add(line, format_args!(" not-enforced={}", unenforced.join(",")));
     }
     add(line, format_args!(": {}", words(&launch.command)));
+}
+
+fn call_text(line: &mut String, call: &Call) {
+    let number = call.call.as_deref().map_or_else(|| "-".into(), escape);
+    add(
+        line,
+        format_args!("{} call {number} {}", escape(&call.server), call.phase.name()),
+    );
+    let names = [&call.method, &call.tool, &call.prompt, &call.uri];
+    for name in names.into_iter().flatten() {
+        add(line, format_args!(" {}", escape(name)));
+    }
+    if let Some(status) = call.status {
+        add(line, format_args!(" {}", status.name()));
+    }
+    if let Some(duration) = call.duration_us {
+        add(
+            line,
+            format_args!(" after {}.{:03}ms", duration.0 / 1000, duration.0 % 1000),
+        );
+    }
+    if let Some(bytes) = call.output_bytes {
+        add(line, format_args!(" out={bytes}"));
+    }
+    if let Some(kernel) = &call.kernel {
+        add(
+            line,
+            format_args!(
+                " kernel-allowed={} kernel-denied={}",
+                kernel.allowed, kernel.denied
+            ),
+        );
+    }
+    if let Some(repeat) = call.repeat {
+        add(line, format_args!(" repeat={repeat}"));
+    }
+    for verdict in call.gates.iter().filter(|verdict| verdict.verdict != "allow") {
+        add(
+            line,
+            format_args!(" {}:{}", escape(&verdict.verdict), escape(&verdict.gate)),
+        );
+        if let Some(rule) = &verdict.rule {
+            add(line, format_args!("/{}", escape(rule)));
+        }
+    }
 }
 
 fn kernel_text(line: &mut String, kernel: &Kernel) {

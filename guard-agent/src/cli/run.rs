@@ -9,6 +9,7 @@ use super::{
     run_args::RunArgs,
 };
 use crate::{
+    audit,
     config::{self, environment, host::Host, resolved::RunPlan},
     exit::ExitStatus,
     gateway,
@@ -56,7 +57,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
     // Neither arguments nor values of variables: either may be a secret.
     tracing::debug!(program = %runtime.program, kind = ?runtime.kind, grants = runtime.grants.len(), links = runtime.links.len(), "the command is resolved");
     let environment = environment::build(&plan, &runtime, &plan.user, std::env::vars_os());
-    let (name, state, protocol) = (plan.server.clone(), plan.state.clone(), plan.protocol);
+    let (name, state, protocol, times) = (plan.server.clone(), plan.state.clone(), plan.protocol, plan.times);
+    let asker = asker(&host);
     let rules = rules(args, &plan);
     let request = plan.into_request(runtime, environment);
     let connection = connect::launch(&state, request)?;
@@ -65,15 +67,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
     if protocol == Protocol::None {
         eprintln!("[{name}] messages: not checked, as `protocol = none` says; the sandbox alone holds");
     }
-    gateway::run(
-        connection.channel,
-        &connection.launched,
-        &name,
-        connection.pipes,
-        connection.stamp,
-        &rules,
-        protocol,
-    )
+    gateway::run(connection, &name, &rules, protocol, times, asker)
 }
 
 /// A sandbox a call is built up to the link; what is missing is a gateway that begins the protocol anew with each.
@@ -98,6 +92,26 @@ fn log_to_stderr() {
             .with_ansi(false)
             .with_writer(std::io::stderr)
             .try_init();
+    }
+}
+
+/// Who started this: all that is known of who asks for calls.
+fn asker(host: &Host) -> gateway::Asker {
+    let sudo = host.sudo_uid.as_ref().and_then(|uid| uid.to_str()?.parse().ok());
+    let (uid, via) = match sudo.filter(|_| host.is_root()) {
+        Some(uid) => (uid, "sudo"),
+        None => (host.uid, "run"),
+    };
+    let account = host.accounts.by_uid(uid).ok().flatten();
+    gateway::Asker {
+        identity: audit::Identity {
+            user: account.map(|account| account.name),
+            uid: Some(uid),
+            roles: Vec::new(),
+            tenant: None,
+            via: via.to_owned(),
+        },
+        flow: format!("uid:{uid}"),
     }
 }
 

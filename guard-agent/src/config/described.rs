@@ -28,8 +28,27 @@ const MIN_MEMORY: u64 = 4 << 20;
 /// A size of 0 is "no limit" to tmpfs.
 const MIN_TMP: u64 = 64 << 10;
 const MAX_NAME: usize = 64;
-/// How long one call may take under `isolation = "call"`, until policies say it themselves. Clients give up sooner.
-const CALL_LIMIT: Duration = Duration::from_mins(10);
+/// A clock that is looked at once a second measures nothing shorter.
+const MIN_TIME: Duration = Duration::from_secs(1);
+
+/// How long a server may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeLimits {
+    /// To its first answer.
+    pub start: Duration,
+    /// To the answer of one call.
+    pub call: Duration,
+}
+
+impl Default for TimeLimits {
+    /// Clients give up sooner.
+    fn default() -> Self {
+        Self {
+            start: Duration::from_mins(1),
+            call: Duration::from_mins(10),
+        }
+    }
+}
 
 /// One server as described, by flags or by a policy: the same from here on.
 pub(super) struct Described {
@@ -42,6 +61,7 @@ pub(super) struct Described {
     pub(super) directory: Option<PathBuf>,
     pub(super) view: Option<View>,
     pub(super) limits: Limits,
+    pub(super) times: TimeLimits,
     pub(super) require: Vec<Facet>,
     pub(super) free_names: Vec<String>,
     pub(super) observe: bool,
@@ -84,6 +104,7 @@ pub(super) fn from_flags(args: &RunArgs, host: &Host) -> Result<Described, Refus
         directory: args.directory.clone(),
         view: args.view,
         limits: Limits::default(),
+        times: TimeLimits::default(),
         require: REQUIRED.to_vec(),
         free_names: Vec::new(),
         observe: args.observe != Some(Switch::Off),
@@ -120,6 +141,7 @@ pub(super) fn from_policy(args: &RunArgs, path: &Path, host: &Host) -> Result<De
             "write the absolute path",
         ));
     }
+    let times = times(&server.limits, &place)?;
     Ok(Described {
         server: name,
         command,
@@ -130,6 +152,7 @@ pub(super) fn from_policy(args: &RunArgs, path: &Path, host: &Host) -> Result<De
         directory: server.directory,
         view: server.view,
         limits: limits(&server.limits, &place)?,
+        times,
         require: require(server.require, &place)?,
         free_names: free_names(server.free_names, &place)?,
         observe: server.observe.unwrap_or(true),
@@ -137,7 +160,7 @@ pub(super) fn from_policy(args: &RunArgs, path: &Path, host: &Host) -> Result<De
         isolation: match server.isolation {
             raw::Isolation::Session => Isolation::Session,
             raw::Isolation::Call => Isolation::Call {
-                limit_ms: u64::try_from(CALL_LIMIT.as_millis()).unwrap_or(u64::MAX),
+                limit_ms: u64::try_from(times.call.as_millis()).unwrap_or(u64::MAX),
             },
         },
         protocol: server.protocol,
@@ -288,6 +311,26 @@ fn limits(raw: &raw::Limits, place: &str) -> Result<Limits, Refusal> {
         limits.tmp = tmp.0;
     }
     Ok(limits)
+}
+
+fn times(raw: &raw::Limits, place: &str) -> Result<TimeLimits, Refusal> {
+    let mut times = TimeLimits::default();
+    let given = [
+        ("call_timeout", raw.call_timeout, &mut times.call),
+        ("start_timeout", raw.start_timeout, &mut times.start),
+    ];
+    for (key, span, time) in given {
+        let Some(span) = span else { continue };
+        if span.0 < MIN_TIME {
+            return Err(Refusal::usage(
+                format!("cannot use limit `{key}` of {place}"),
+                "the shortest is \"1s\"",
+                "give another time",
+            ));
+        }
+        *time = span.0;
+    }
+    Ok(times)
 }
 
 fn require(facets: Option<Vec<Facet>>, place: &str) -> Result<Vec<Facet>, Refusal> {

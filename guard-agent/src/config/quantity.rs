@@ -1,6 +1,6 @@
 //! Amounts as people write them: `512M`, `150%`.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Deserializer, de};
 
@@ -11,6 +11,10 @@ pub struct Size(pub u64);
 /// Per cent of one processor: `100%` is one, `250%` two and a half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Percent(pub u32);
+
+/// A time: a whole number with `ms`, `s`, `m` or `h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span(pub Duration);
 
 impl Size {
     fn parse(text: &str) -> Option<Self> {
@@ -28,6 +32,19 @@ impl Size {
 impl Percent {
     fn parse(text: &str) -> Option<Self> {
         whole(text.strip_suffix('%')?)?.try_into().ok().map(Self)
+    }
+}
+
+impl Span {
+    fn parse(text: &str) -> Option<Self> {
+        let (digits, millis) = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000)]
+            .into_iter()
+            .find_map(|(unit, millis)| Some((text.strip_suffix(unit)?, millis)))?;
+        let digits = Some(digits).filter(|digits| !digits.is_empty())?;
+        whole(digits)?
+            .checked_mul(millis)
+            .map(Duration::from_millis)
+            .map(Self)
     }
 }
 
@@ -63,6 +80,15 @@ impl<'de> Deserialize<'de> for Size {
         })
     }
 }
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Text {
+            parse: Self::parse,
+            expected: "a time such as \"30s\", \"5m\" or \"500ms\"",
+        })
+    }
+}
+
 impl<'de> Deserialize<'de> for Percent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(Text {

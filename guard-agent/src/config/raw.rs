@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     printable,
-    quantity::{Percent, Size},
+    quantity::{Percent, Size, Span},
     rights::Rights,
     shown,
 };
@@ -76,6 +76,8 @@ pub struct Limits {
     pub cpu: Option<Percent>,
     pub pids: Option<u32>,
     pub tmp: Option<Size>,
+    pub call_timeout: Option<Span>,
+    pub start_timeout: Option<Span>,
 }
 
 /// `network`: there is one value so far.

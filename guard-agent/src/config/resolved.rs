@@ -8,7 +8,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    described, environment,
+    TimeLimits, described, environment,
     host::Host,
     places::{Trace, clean},
     raw,
@@ -57,6 +57,7 @@ pub struct RunPlan {
     /// Somebody asked for that view.
     pub view_asked: bool,
     pub limits: Limits,
+    pub times: TimeLimits,
     /// Sorted, not empty.
     pub require: Vec<Facet>,
     pub allow_unenforced: bool,
@@ -138,6 +139,7 @@ pub fn resolve(args: &RunArgs, host: &Host) -> Result<RunPlan, Refusal> {
         view: described.view.unwrap_or(View::Private),
         view_asked: described.view.is_some(),
         limits: described.limits,
+        times: described.times,
         require: described.require,
         allow_unenforced: args.allow_unenforced,
         audit: audit.into(),

@@ -1,7 +1,10 @@
 //! Who said how much, and when: what the end of a session is decided by, and told with.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -9,6 +12,8 @@ use std::{
 #[derive(Debug)]
 pub(super) struct Activity {
     pub(super) start: Instant,
+    /// When the client spoke for the first time.
+    first: OnceLock<Instant>,
     /// Microseconds from the start.
     pub(super) client: AtomicU64,
     pub(super) server: AtomicU64,
@@ -21,6 +26,7 @@ impl Activity {
     pub(super) fn begun_now() -> Self {
         Self {
             start: Instant::now(),
+            first: OnceLock::new(),
             client: AtomicU64::new(0),
             server: AtomicU64::new(0),
             to_server: AtomicU64::new(0),
@@ -34,6 +40,15 @@ impl Activity {
 
     pub(super) fn client_spoke(&self) {
         self.client.store(self.now(), Ordering::Relaxed);
+        self.first.get_or_init(Instant::now);
+    }
+
+    /// How long the client has waited for the server's first word.
+    pub(super) fn unheard_for(&self) -> Option<Duration> {
+        if self.server.load(Ordering::Relaxed) > 0 || self.to_server.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.first.get().map(Instant::elapsed)
     }
 
     pub(super) fn server_spoke(&self) {

@@ -209,7 +209,10 @@ impl Failure<'_> {
             (None, Some(signal)) => {
                 let signal =
                     Signal::try_from(signal).map_or_else(|_| signal.to_string(), |signal| signal.to_string());
-                format!("it ended by {signal} ({})", self.exited.reason)
+                match &self.exited.cause {
+                    Some(cause) => format!("it was killed by the {cause}"),
+                    None => format!("it ended by {signal} ({})", self.exited.reason),
+                }
             }
             (None, None) => format!("it ended ({})", self.exited.reason),
         }
@@ -316,6 +319,7 @@ mod tests {
             reason: "exited".into(),
             code: Some(1),
             signal: None,
+            cause: None,
             refused,
         }
     }

@@ -5,6 +5,7 @@
 
 mod activity;
 mod bytes;
+mod calls;
 mod confine;
 mod exchange;
 mod failure;
@@ -17,7 +18,8 @@ mod sides;
 mod stamp;
 mod stderr;
 
+pub use calls::Asker;
 pub use confine::confine;
 pub use failure::Rules;
 pub use relay::run;
-pub use stamp::{Call, Stamp, TooManyCalls};
+pub use stamp::{Call, Stamp};

@@ -6,10 +6,9 @@
 use std::{
     fs::File,
     io,
-    os::fd::OwnedFd,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::Ordering,
         mpsc::{self, RecvTimeoutError, Sender},
     },
     thread,
@@ -26,19 +25,21 @@ use nix::{
 
 use super::{
     bytes::last_words,
+    calls::{Asker, Calls},
     confine,
     exchange::{Ended, Exchange},
     failure::{Failure, Rules},
     ladder, noise,
-    sides::{self, Sides, wait_for},
-    stamp::Stamp,
+    sides::{self, Sides, wait_for, wait_until},
     stderr,
 };
 use crate::{
+    config::{TimeLimits, rights::Rights},
     exit::ExitStatus,
     link::{
         channel::Channel,
-        message::{Exited, FromWarden, Launched, Protocol, ToWarden},
+        connect::Connection,
+        message::{Exited, FromWarden, Protocol, ToWarden},
     },
     refusal::Refusal,
 };
@@ -47,8 +48,20 @@ use crate::{
 const LAST_LINES: usize = 20;
 /// How long the end of its stderr may take to come, once it is dead: our own stderr may have a slow reader.
 const LAST_WORDS: Duration = Duration::from_millis(200);
+/// The same of its last answers.
+const LAST_TOLD: Duration = Duration::from_millis(150);
+/// How often time limits are looked at.
+const TICK: Duration = Duration::from_secs(1);
+/// How long a server may take to show that it is there, after a call of it took too long.
+const GRACE: Duration = Duration::from_secs(5);
 /// When a server that owes its first answer is spoken of: clients show nothing until they give up.
-const SILENCE: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(60)];
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// What a call may do: no tool has rights of its own, so that is what its server was launched with.
+const ALL: Rights = Rights {
+    write: true,
+    exec: true,
+};
 
 /// What the parts of a session tell its main thread.
 #[derive(Debug)]
@@ -64,6 +77,8 @@ pub(super) enum Event {
     Quarantined(String),
     /// The server has written more lines that are no messages than anybody wants.
     Noise,
+    /// A call took too long, and the server was asked by this number whether it is there.
+    Probed(u64),
     Exited(Exited),
     /// The warden is gone; the reaper ends the sandbox.
     WardenGone,
@@ -79,14 +94,20 @@ struct About<'a> {
 
 /// Runs a session to its end. Everything privileged is given up first.
 pub fn run(
-    channel: Channel,
-    launched: &Launched,
+    connection: Connection,
     name: &str,
-    pipes: [OwnedFd; 3],
-    stamp: Option<OwnedFd>,
     rules: &Rules,
     protocol: Protocol,
+    limits: TimeLimits,
+    asker: Asker,
 ) -> Result<ExitStatus, Refusal> {
+    let Connection {
+        channel,
+        launched,
+        pipes,
+        calls,
+        stamp,
+    } = connection;
     let failed = |step: &str, error: &dyn std::fmt::Display| {
         Refusal::internal(
             format!("gateway step `{step}` failed"),
@@ -113,12 +134,18 @@ pub fn run(
     // Its description is ours alone: the server has the other end.
     nix::fcntl::fcntl(&to_server, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
         .map_err(|error| failed("pipes", &error))?;
-    let sides = Arc::new(Sides::new(client_in, client_out, File::from(to_server), exchange));
-    // Held to the end. Calls are not marked yet: the rights stay those of the launch.
-    let _stamp = stamp
-        .map(Stamp::map)
+    // Without the word of calls nobody marks them.
+    let calls = calls
+        .map(|link| Calls::new(link, stamp, ALL, asker))
         .transpose()
-        .map_err(|error| failed("stamp", &error))?;
+        .map_err(|error| failed("calls", &error))?;
+    let sides = Arc::new(Sides::new(
+        client_in,
+        client_out,
+        File::from(to_server),
+        exchange,
+        calls,
+    ));
     confine(launched.gateway_uid)?;
     tracing::debug!(
         session = launched.session,
@@ -135,6 +162,7 @@ pub fn run(
         move || sides.read_client(&events)
     })?;
     let (answers, queue) = sides::answers();
+    let queued = answers.clone();
     spawn("answers", {
         let (events, sides) = (events.clone(), sides.clone());
         move || sides.answer_server(&queue, &events)
@@ -163,7 +191,8 @@ pub fn run(
     let log = Arc::new(log);
     spawn("link", {
         let (channel, tail, log, events) = (channel.clone(), tail.clone(), log.clone(), events.clone());
-        move || read_link(&channel, &events, &tail, &log)
+        let sides = sides.clone();
+        move || read_link(&channel, &events, &tail, &log, &sides)
     })?;
 
     let about = About {
@@ -177,6 +206,8 @@ pub fn run(
         channel: &channel,
         sides: &sides,
         events,
+        answers: queued,
+        limits,
     }
     .wait(&inbox);
     sides.server_ended(outcome.exited.clone());
@@ -249,11 +280,15 @@ fn read_link(
     events: &Sender<Event>,
     tail: &Mutex<stderr::Tail>,
     log: &thread::JoinHandle<()>,
+    sides: &Sides,
 ) {
     loop {
         match channel.receive::<FromWarden>() {
             Ok((FromWarden::Ending, _)) => {
                 wait_for(log, LAST_WORDS);
+                // The warden closes the calls whose end is not told before this answer.
+                wait_until(LAST_TOLD, || sides.is_read());
+                sides.finish_calls();
                 let stderr = tail.lock().unwrap_or_else(PoisonError::into_inner).bytes();
                 // A warden that is gone is seen by the next turn.
                 let _ = channel.send(&ToWarden::LastWords { stderr }, &[]);
@@ -289,8 +324,8 @@ struct Outcome {
     ended: bool,
     /// Frozen: it cannot answer, nor end by itself.
     quarantined: bool,
-    /// It does not speak the protocol, and was killed for it.
-    noisy: bool,
+    /// It does not speak the protocol, or not in time, and was killed for it.
+    killed: bool,
 }
 
 struct Session<'a> {
@@ -298,6 +333,8 @@ struct Session<'a> {
     channel: &'a Channel,
     sides: &'a Arc<Sides>,
     events: Sender<Event>,
+    answers: Sender<Vec<u8>>,
+    limits: TimeLimits,
 }
 
 /// Where the ladder stands.
@@ -315,18 +352,18 @@ impl Session<'_> {
         let mut outcome = Outcome::default();
         let mut rung = Rung::Running;
         let mut asked_at = self.sides.activity.start;
-        let mut silence = SILENCE.iter();
-        let mut speak = silence.next();
+        let mut silent = SILENCE;
+        let mut probe = None;
         loop {
-            let patience = match speak {
-                _ if rung != Rung::Running => Duration::from_millis(10),
-                Some(at) => at.saturating_sub(self.sides.activity.start.elapsed()),
-                None => Duration::MAX,
+            let patience = if rung == Rung::Running {
+                TICK
+            } else {
+                Duration::from_millis(10)
             };
             let event = inbox.recv_timeout(patience);
-            if rung == Rung::Running && matches!(event, Err(RecvTimeoutError::Timeout)) {
-                self.note_silence();
-                speak = silence.next();
+            if rung == Rung::Running && !outcome.killed {
+                self.note_silence(&mut silent);
+                outcome.killed = self.is_too_slow(&mut probe);
             }
             match event {
                 Ok(Event::Exited(exited)) => {
@@ -342,13 +379,14 @@ impl Session<'_> {
                 }
                 Ok(Event::WardenGone) | Err(RecvTimeoutError::Disconnected) => return outcome,
                 Ok(Event::ServerClosed) => {}
+                Ok(Event::Probed(number)) => probe = Some((number, Instant::now())),
                 Ok(Event::Quarantined(why)) => {
                     outcome.quarantined = true;
                     last_words(&quarantined(self.name, &why));
                     self.tell_the_client(Ended::Quarantined);
                 }
                 Ok(Event::Noise) => {
-                    outcome.noisy = true;
+                    outcome.killed = true;
                     last_words(&noisy(self.name));
                     let _ = self.channel.send(&ToWarden::Kill, &[]);
                 }
@@ -383,16 +421,53 @@ impl Session<'_> {
         let _ = spawn("failures", move || sides.fail(ended, &events));
     }
 
-    /// A start that takes long is told, as long as somebody waits for it.
-    fn note_silence(&self) {
-        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        if load(&self.sides.activity.to_server) > 0 && load(&self.sides.activity.server) == 0 {
-            let seconds = self.sides.activity.start.elapsed().as_secs();
+    /// A start that takes long is told once, as long as somebody waits for it.
+    fn note_silence(&self, silent: &mut Duration) {
+        let waited = self.sides.activity.unheard_for();
+        if let Some(waited) = waited.filter(|waited| waited >= silent) {
+            *silent = Duration::MAX;
             last_words(&format!(
-                "[{}] has not answered its client yet, after {seconds} s\n",
-                self.name
+                "[{}] has not answered its client yet, after {} s\n",
+                self.name,
+                waited.as_secs()
             ));
         }
+    }
+
+    /// Whether the server has to be killed for what it does not answer.
+    fn is_too_slow(&self, probe: &mut Option<(u64, Instant)>) -> bool {
+        let limits = self.limits;
+        let unheard = self.sides.activity.unheard_for();
+        if unheard.is_some_and(|waited| waited >= limits.start) {
+            last_words(&too_slow(
+                self.name,
+                "given its first answer",
+                "start_timeout",
+                limits.start,
+            ));
+            let _ = self.channel.send(&ToWarden::Kill, &[]);
+            return true;
+        }
+        if self.sides.is_overdue(limits.call) {
+            // From a thread of its own: the client may not read.
+            let (sides, events, answers) = (self.sides.clone(), self.events.clone(), self.answers.clone());
+            let _ = spawn("timeouts", move || {
+                if let Some(probe) = sides.time_out(limits.call, &events, &answers) {
+                    let _ = events.send(Event::Probed(probe));
+                }
+            });
+        }
+        let Some((number, _)) = probe.filter(|(_, since)| since.elapsed() >= GRACE) else {
+            return false;
+        };
+        *probe = None;
+        if !self.sides.is_unanswered(number) {
+            return false;
+        }
+        let what = "answered a call, nor the question whether it is there,";
+        last_words(&too_slow(self.name, what, "call_timeout", limits.call));
+        let _ = self.channel.send(&ToWarden::Kill, &[]);
+        true
     }
 
     /// The next rung, when its time has come.
@@ -445,6 +520,15 @@ fn noisy(name: &str) -> String {
     )
 }
 
+/// Of a server that was killed for it.
+fn too_slow(name: &str, what: &str, key: &str, limit: Duration) -> String {
+    let seconds = limit.as_secs_f64();
+    format!(
+        "[{name}] ended: it has not {what} within {seconds} s\n\
+         [{name}]   look into its own log for what it waits for; a policy gives it more time with `limits.{key}`\n"
+    )
+}
+
 /// Of a program that ended in order, though somebody waited for it.
 fn no_server(name: &str, unanswered: usize, answered: bool) -> String {
     let what = if unanswered == 1 { "a request" } else { "requests" };
@@ -468,7 +552,7 @@ fn conclude(about: &About<'_>, outcome: &Outcome, sides: &Sides, tail: &stderr::
         return ExitStatus::Internal;
     };
     // An end that was asked for is no failure. A server that fails by itself is one, also after its input ended.
-    if outcome.quarantined || outcome.noisy {
+    if outcome.quarantined || outcome.killed {
         return ExitStatus::Failed;
     }
     let wanted = outcome.ended || outcome.client_gone || outcome.signal.is_some();

@@ -16,7 +16,8 @@ use std::{
 use super::{
     activity::Activity,
     bytes::{is_hung_up, read_some, write_all, write_while},
-    exchange::{Ended, Exchange},
+    calls::{Calls, Unmarked},
+    exchange::{Ended, Exchange, Step},
     noise,
     protocol::{
         lines::{Line, Lines},
@@ -54,6 +55,9 @@ pub(super) struct Sides {
     to_client: Mutex<File>,
     /// `None`: lines mean nothing.
     exchange: Option<Mutex<Exchange>>,
+    calls: Option<Calls>,
+    /// Everything the server wrote was read, and told.
+    read: AtomicBool,
     pub(super) activity: Activity,
     /// The server said something that its client got.
     answered: AtomicBool,
@@ -68,7 +72,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Sides {
-    pub(super) fn new(client: File, to_client: File, to_server: File, exchange: Option<Exchange>) -> Self {
+    pub(super) fn new(
+        client: File,
+        to_client: File,
+        to_server: File,
+        exchange: Option<Exchange>,
+        calls: Option<Calls>,
+    ) -> Self {
         Self {
             client,
             to_server: Mutex::new(Some(Arc::new(to_server))),
@@ -77,6 +87,8 @@ impl Sides {
             queued: AtomicUsize::new(0),
             to_client: Mutex::new(to_client),
             exchange: exchange.map(Mutex::new),
+            calls,
+            read: AtomicBool::new(false),
             activity: Activity::begun_now(),
             answered: AtomicBool::new(false),
             unanswered: AtomicUsize::new(0),
@@ -124,7 +136,62 @@ impl Sides {
             let out = locked.end(ended);
             drop(locked);
             self.write_client(&out.to_client, events);
+            self.tell(out.steps);
         }
+        self.finish_calls();
+    }
+
+    /// Of calls nothing more will be heard: what waited to be told of them is.
+    pub(super) fn finish_calls(&self) {
+        if let Some(calls) = &self.calls {
+            calls.finish();
+        }
+    }
+
+    /// `false`: a call is not to be passed on, since it could not be put on record. How that came is told elsewhere.
+    fn tell(&self, steps: Vec<Step>) -> bool {
+        steps.is_empty() || self.calls.as_ref().is_none_or(|calls| calls.tell(steps))
+    }
+
+    /// What the server wrote is read to its end.
+    pub(super) fn is_read(&self) -> bool {
+        self.read.load(Ordering::Acquire)
+    }
+
+    /// Whether a call has taken longer than this. Those that nobody waits for are forgotten in time.
+    pub(super) fn is_overdue(&self, limit: Duration) -> bool {
+        self.calls.as_ref().is_some_and(|calls| {
+            calls.forget_left();
+            !calls.overdue(limit).is_empty()
+        })
+    }
+
+    /// Calls that have taken longer than `limit` are answered for the server, and it is told and asked whether it is
+    /// there: the number of that question.
+    pub(super) fn time_out(
+        &self,
+        limit: Duration,
+        events: &Sender<Event>,
+        answers: &Sender<Vec<u8>>,
+    ) -> Option<u64> {
+        let (calls, exchange) = (self.calls.as_ref()?, self.exchange.as_ref()?);
+        let overdue = calls.overdue(limit);
+        if overdue.is_empty() {
+            return None;
+        }
+        for number in overdue {
+            let out = lock(exchange).time_out(number);
+            self.queue(out.to_server, answers);
+            self.write_client(&out.to_client, events);
+            self.tell(out.steps);
+        }
+        let (probe, ping) = lock(exchange).probe();
+        self.queue(ping, answers);
+        Some(probe)
+    }
+
+    pub(super) fn is_unanswered(&self, probe: u64) -> bool {
+        (self.exchange.as_ref()).is_some_and(|exchange| lock(exchange).is_unanswered(probe))
     }
 
     /// Requests that were told that no answer comes.
@@ -216,11 +283,16 @@ impl Sides {
         };
         drop(locked);
         self.write_client(&out.to_client, events);
+        // Before a byte of it is passed on.
+        if !self.tell(out.steps) {
+            return;
+        }
         // One that ended closed its input too, and how it ended says more.
         if !out.to_server.is_empty() && !self.write_server(&out.to_server, events) && self.end(END).is_none()
         {
             let out = lock(exchange).deaf(before);
             self.write_client(&out.to_client, events);
+            self.tell(out.steps);
         }
     }
 
@@ -236,6 +308,7 @@ impl Sides {
             Some(exchange) => self.server_lines(server, exchange, events, answers, noise),
             None => self.server_bytes(server, events),
         }
+        self.read.store(true, Ordering::Release);
         let _ = events.send(Event::ServerClosed);
         let exited = self.end(END).flatten();
         self.fail(Ended::Server(exited), events);
@@ -262,11 +335,12 @@ impl Sides {
     ) {
         let mut lines = Lines::default();
         let mut to_client = Vec::new();
+        let mut steps = Vec::new();
         loop {
             let count = lines.fill(|room| read_some(server, room)).unwrap_or(0);
             self.activity.server_spoke();
             let mut take = |line: &Line<'_>| {
-                let (out, text) = match line {
+                let (mut out, text) = match line {
                     Line::Whole(text) => {
                         let read = Read::of(text);
                         (lock(exchange).server_sent(&read), *text)
@@ -280,6 +354,7 @@ impl Sides {
                     self.queue(out.to_server, answers);
                 }
                 to_client.extend_from_slice(&out.to_client);
+                steps.append(&mut out.steps);
             };
             while let Some(line) = lines.next() {
                 take(&line);
@@ -289,14 +364,22 @@ impl Sides {
             {
                 take(&rest);
             }
+            let unmarked = self
+                .calls
+                .as_ref()
+                .map(|calls| (calls, calls.unmark(std::mem::take(&mut steps))));
             if !to_client.is_empty() {
                 self.answered.store(true, Ordering::Relaxed);
-                if !self.write_client(&to_client, events) {
+                let taken = self.write_client(&to_client, events);
+                if !taken {
+                    tell_unmarked(unmarked);
                     return;
                 }
                 to_client.clear();
                 to_client.shrink_to(BUFFER);
             }
+            // The client has its answer; the record may follow.
+            tell_unmarked(unmarked);
             if count == 0 {
                 return;
             }
@@ -324,6 +407,12 @@ impl Sides {
     }
 }
 
+fn tell_unmarked(unmarked: Option<(&Calls, Vec<Unmarked>)>) {
+    if let Some((calls, unmarked)) = unmarked {
+        calls.tell_unmarked(unmarked);
+    }
+}
+
 /// The queue of our own answers to the server.
 pub(super) fn answers() -> (Sender<Vec<u8>>, Receiver<Vec<u8>>) {
     channel()
@@ -331,8 +420,13 @@ pub(super) fn answers() -> (Sender<Vec<u8>>, Receiver<Vec<u8>>) {
 
 /// Waits for as long as a thread works, at most so long.
 pub(super) fn wait_for(thread: &std::thread::JoinHandle<()>, limit: Duration) {
+    wait_until(limit, || thread.is_finished());
+}
+
+/// The same for anything.
+pub(super) fn wait_until(limit: Duration, is_so: impl Fn() -> bool) {
     let end = Instant::now() + limit;
-    while !thread.is_finished() && Instant::now() < end {
+    while !is_so() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -12,7 +12,13 @@ use std::{
 
 use guard_common::stamp::{STAMP_CALLS, STAMP_MARKS};
 
-use crate::{config::rights::Rights, sys::stamp::StampPage};
+use crate::{
+    config::rights::Rights,
+    sys::{fs::memory_file, stamp::StampPage},
+};
+
+/// Bytes of a page of stamps.
+const STAMP_PAGE: u64 = 4096;
 
 /// The stamp of the one sandbox this gateway has.
 #[derive(Debug)]
@@ -21,21 +27,18 @@ pub struct Stamp {
     state: Mutex<State>,
 }
 
-/// A call in flight. Given back to [`Stamp::end`], once.
+/// A call and the bit of an event's `calls` that stands for it. Given back to [`Stamp::free`], once.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Call(u32);
-
-impl Call {
-    /// Which bit of an event's `calls` stands for it.
-    pub fn bit(&self) -> u32 {
-        self.0
-    }
+pub struct Call {
+    bit: u32,
+    needs: u32,
 }
 
-/// As many calls are in flight as there are bits: this one has to wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{STAMP_CALLS} calls are in flight, and no more can be told apart; wait for one of them to end")]
-pub struct TooManyCalls;
+impl Call {
+    pub fn bit(&self) -> u32 {
+        self.bit
+    }
+}
 
 /// What is written into the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,13 +47,24 @@ enum Store {
     Mask(u32),
 }
 
+/// One bit: many calls have it when there are more calls than bits.
+#[derive(Debug, Clone, Copy, Default)]
+struct Bit {
+    /// Calls that have it, set or not.
+    taken: u32,
+    /// Those for which it is set.
+    set: u32,
+    /// Of them, those that are waited for.
+    awaited: u32,
+    /// What they need together. Of many it is only taken back when the last is over.
+    needs: u32,
+}
+
 #[derive(Debug)]
 struct State {
     /// What the server was launched with: more the kernel half allows to nobody.
     launch: u32,
-    calls: u64,
-    /// What each of them needs.
-    needs: [u32; STAMP_CALLS],
+    bits: [Bit; STAMP_CALLS],
     /// Where the search for a free bit begins: one that was just given back is the last to be used again, so that what
     /// is still told of its call is not taken for the next one's.
     next: u32,
@@ -68,24 +82,52 @@ impl Stamp {
         })
     }
 
+    /// Where no program reads one: calls have their bits all the same.
+    pub fn unread() -> io::Result<Self> {
+        let file = std::fs::File::from(memory_file(c"stamp", 0)?);
+        file.set_len(STAMP_PAGE)?;
+        Self::map(&file)
+    }
+
     /// From now on every call is told, so that without a bit none is in flight.
     pub fn mark(&self) {
         self.page.flags().store(STAMP_MARKS, Ordering::Release);
     }
 
-    /// A call that needs these rights is about to be passed on.
-    pub fn begin(&self, rights: Rights) -> Result<Call, TooManyCalls> {
-        let mut state = self.state();
-        let (call, stores) = state.begin(rights.bits()).ok_or(TooManyCalls)?;
-        self.write(&stores);
-        Ok(Call(call))
+    /// A bit for a call that needs these rights. Nothing is said of it yet.
+    pub fn reserve(&self, rights: Rights) -> Call {
+        let bit = self.state().reserve();
+        Call {
+            bit,
+            needs: rights.bits(),
+        }
     }
 
-    /// It was answered, or nobody waits for its answer any more.
-    #[expect(clippy::needless_pass_by_value, reason = "it is over")]
-    pub fn end(&self, call: Call) {
+    /// It is about to be passed on.
+    pub fn begin(&self, call: &Call) {
         let mut state = self.state();
-        self.write(&state.end(call.0));
+        let stores = state.begin(call.bit, call.needs);
+        self.write(&stores);
+    }
+
+    /// Nobody waits for its answer any more, but the server may still be at it: its rights end, its bit stays.
+    pub fn leave(&self, call: &Call) {
+        let mut state = self.state();
+        let stores = state.leave(call.bit);
+        self.write(&stores);
+    }
+
+    /// It is over. `left`: nobody waited for it.
+    pub fn end(&self, call: &Call, left: bool) {
+        let mut state = self.state();
+        let stores = state.end(call.bit, left);
+        self.write(&stores);
+    }
+
+    /// Its bit may be another's.
+    #[expect(clippy::needless_pass_by_value, reason = "it is over")]
+    pub fn free(&self, call: Call) {
+        self.state().free(call.bit);
     }
 
     /// The server has answered, which ends its start: without a call it may do this from now on. Said again it changes
@@ -118,34 +160,75 @@ impl State {
     fn new(launch: u32) -> Self {
         Self {
             launch,
-            calls: 0,
-            needs: [0; STAMP_CALLS],
+            bits: [Bit::default(); STAMP_CALLS],
             next: 0,
             idle: None,
         }
     }
 
-    /// Which bit a new call gets, and what is written for it.
-    fn begin(&mut self, rights: u32) -> Option<(u32, [Store; 3])> {
-        let call = self.free()?;
-        if let Some(needs) = self.needs.get_mut(call as usize) {
-            *needs = rights;
+    /// A free one, or else the last: it is then told that an attempt was of one of those that share it.
+    fn reserve(&mut self) -> u32 {
+        let bits = u64::BITS;
+        let free = (0..bits)
+            .map(|step| (self.next + step) % bits)
+            .find(|bit| self.bits.get(*bit as usize).is_some_and(|bit| bit.taken == 0));
+        let bit = free.unwrap_or(bits - 1);
+        if free.is_some() {
+            self.next = (bit + 1) % bits;
         }
+        if let Some(bit) = self.bits.get_mut(bit as usize) {
+            bit.taken += 1;
+        }
+        bit
+    }
+
+    fn free(&mut self, bit: u32) {
+        if let Some(bit) = self.bits.get_mut(bit as usize) {
+            bit.taken = bit.taken.saturating_sub(1);
+        }
+    }
+
+    /// What is written for a call that begins.
+    fn begin(&mut self, bit: u32, needs: u32) -> [Store; 3] {
         let before = self.mask();
-        self.calls |= 1 << call;
+        if let Some(bit) = self.bits.get_mut(bit as usize) {
+            bit.needs = if bit.awaited == 0 {
+                needs
+            } else {
+                bit.needs | needs
+            };
+            bit.set += 1;
+            bit.awaited += 1;
+        }
         let after = self.mask();
-        let stores = [
+        [
             Store::Mask(before | after),
-            Store::Calls(self.calls),
+            Store::Calls(self.calls()),
             Store::Mask(after),
-        ];
-        Some((call, stores))
+        ]
+    }
+
+    fn leave(&mut self, bit: u32) -> [Store; 1] {
+        if let Some(bit) = self.bits.get_mut(bit as usize) {
+            bit.awaited = bit.awaited.saturating_sub(1);
+        }
+        [Store::Mask(self.mask())]
     }
 
     /// What is written when a call is over.
-    fn end(&mut self, call: u32) -> [Store; 2] {
-        self.calls &= !(1 << call);
-        [Store::Calls(self.calls), Store::Mask(self.mask())]
+    fn end(&mut self, bit: u32, left: bool) -> [Store; 2] {
+        if let Some(bit) = self.bits.get_mut(bit as usize) {
+            bit.set = bit.set.saturating_sub(1);
+            if !left {
+                bit.awaited = bit.awaited.saturating_sub(1);
+            }
+        }
+        [Store::Calls(self.calls()), Store::Mask(self.mask())]
+    }
+
+    fn calls(&self) -> u64 {
+        let set = (0u64..).zip(&self.bits).filter(|(_, bit)| bit.set > 0);
+        set.fold(0, |calls, (at, _)| calls | 1 << at)
     }
 
     /// What may be done now.
@@ -153,25 +236,13 @@ impl State {
         let Some(idle) = self.idle else {
             return self.launch;
         };
-        let allowed = if self.calls == 0 {
+        let mut awaited = self.bits.iter().filter(|bit| bit.awaited > 0).peekable();
+        let allowed = if awaited.peek().is_none() {
             idle
         } else {
-            self.needs
-                .iter()
-                .enumerate()
-                .filter(|(call, _)| self.calls >> call & 1 != 0)
-                .fold(0, |all, (_, needs)| all | needs)
+            awaited.fold(0, |all, bit| all | bit.needs)
         };
         allowed & self.launch
-    }
-
-    fn free(&mut self) -> Option<u32> {
-        let bits = u64::BITS;
-        let call = (0..bits)
-            .map(|step| (self.next + step) % bits)
-            .find(|call| self.calls >> call & 1 == 0)?;
-        self.next = (call + 1) % bits;
-        Some(call)
     }
 }
 
@@ -181,7 +252,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sys::fs::memory_file;
 
     const ALL: u32 = READ | WRITE | EXECUTE | MAP;
 
@@ -192,6 +262,19 @@ mod tests {
         let seen = StampPage::map(&file).unwrap();
         seen.mask().store(launch, Ordering::Relaxed);
         (Stamp::map(&file).unwrap(), seen)
+    }
+
+    impl Stamp {
+        fn start(&self, rights: Rights) -> Call {
+            let call = self.reserve(rights);
+            self.begin(&call);
+            call
+        }
+
+        fn over(&self, call: Call) {
+            self.end(&call, false);
+            self.free(call);
+        }
     }
 
     fn seen(page: &StampPage) -> (u64, u32) {
@@ -205,11 +288,11 @@ mod tests {
     fn its_start_has_the_rights_of_the_launch_until_the_first_answer() {
         let (stamp, page) = stamp(READ | WRITE);
         assert_eq!(seen(&page), (0, READ | WRITE));
-        let first = stamp.begin(Rights::R).unwrap();
+        let first = stamp.start(Rights::R);
         assert_eq!(seen(&page), (1, READ | WRITE));
         stamp.answered(Rights::R);
         assert_eq!(seen(&page), (1, READ));
-        stamp.end(first);
+        stamp.over(first);
         assert_eq!(seen(&page), (0, READ));
         // It has answered before.
         stamp.answered(Rights::RW);
@@ -220,14 +303,14 @@ mod tests {
     fn the_mask_is_what_the_calls_in_flight_need_together_and_no_more_than_the_launch_gave() {
         let (stamp, page) = stamp(ALL & !WRITE);
         stamp.answered(Rights::R);
-        let read = stamp.begin(Rights::R).unwrap();
-        let execute = stamp.begin(Rights::RX).unwrap();
-        let write = stamp.begin(Rights::RW).unwrap();
+        let read = stamp.start(Rights::R);
+        let execute = stamp.start(Rights::RX);
+        let write = stamp.start(Rights::RW);
         assert_eq!(seen(&page), (0b111, READ | EXECUTE | MAP));
-        stamp.end(execute);
+        stamp.over(execute);
         assert_eq!(seen(&page), (0b101, READ));
-        stamp.end(write);
-        stamp.end(read);
+        stamp.over(write);
+        stamp.over(read);
         assert_eq!(seen(&page), (0, READ));
     }
 
@@ -236,23 +319,58 @@ mod tests {
         let (stamp, page) = stamp(ALL);
         stamp.answered(Rights::RW);
         assert_eq!(seen(&page), (0, READ | WRITE));
-        let call = stamp.begin(Rights::R).unwrap();
+        let call = stamp.start(Rights::R);
         assert_eq!(seen(&page), (1, READ));
-        stamp.end(call);
+        stamp.over(call);
         assert_eq!(seen(&page), (0, READ | WRITE));
     }
 
     #[test]
-    fn sixty_four_calls_and_no_more() {
+    fn sixty_four_calls_have_a_bit_each_and_more_share_the_last() {
         let (stamp, page) = stamp(READ | WRITE);
         stamp.answered(Rights::R);
-        let mut calls: Vec<Call> = (0..64).map(|_| stamp.begin(Rights::R).unwrap()).collect();
+        let mut calls: Vec<Call> = (0..64).map(|_| stamp.start(Rights::R)).collect();
         assert!(calls.iter().map(Call::bit).eq(0..64));
-        assert_eq!(stamp.begin(Rights::RW), Err(TooManyCalls));
-        assert_eq!(seen(&page), (u64::MAX, READ));
-        stamp.end(calls.remove(5));
-        assert_eq!(stamp.begin(Rights::RW).unwrap().bit(), 5);
+        let more = [stamp.start(Rights::RW), stamp.start(Rights::R)];
+        assert!(more.iter().all(|call| call.bit() == 63));
         assert_eq!(seen(&page), (u64::MAX, READ | WRITE));
+        stamp.over(calls.remove(5));
+        assert_eq!(stamp.start(Rights::R).bit(), 5);
+        // Two of three that share it are over.
+        stamp.over(calls.pop().unwrap());
+        let [first, second] = more;
+        stamp.over(first);
+        assert_eq!(seen(&page), (u64::MAX, READ | WRITE));
+        stamp.over(second);
+        assert_eq!(seen(&page), (u64::MAX >> 1, READ));
+        assert_eq!(stamp.start(Rights::R).bit(), 63);
+    }
+
+    #[test]
+    fn a_call_that_nobody_waits_for_has_its_bit_and_no_rights() {
+        let (stamp, page) = stamp(READ | WRITE);
+        stamp.answered(Rights::R);
+        let left = stamp.start(Rights::RW);
+        let read = stamp.start(Rights::R);
+        assert_eq!(seen(&page), (0b11, READ | WRITE));
+        stamp.leave(&left);
+        assert_eq!(seen(&page), (0b11, READ));
+        stamp.over(read);
+        assert_eq!(seen(&page), (0b1, READ));
+        stamp.end(&left, true);
+        assert_eq!(seen(&page), (0, READ));
+        stamp.free(left);
+    }
+
+    #[test]
+    fn a_bit_is_taken_before_it_is_set() {
+        let (stamp, page) = stamp(READ | WRITE);
+        stamp.answered(Rights::R);
+        let (first, second) = (stamp.reserve(Rights::RW), stamp.reserve(Rights::RW));
+        assert_eq!((first.bit(), second.bit()), (0, 1));
+        assert_eq!(seen(&page), (0, READ));
+        stamp.begin(&second);
+        assert_eq!(seen(&page), (0b10, READ | WRITE));
     }
 
     #[test]
@@ -260,9 +378,9 @@ mod tests {
         let (stamp, _) = stamp(READ);
         let bits: Vec<u32> = (0..66)
             .map(|_| {
-                let call = stamp.begin(Rights::R).unwrap();
+                let call = stamp.start(Rights::R);
                 let bit = call.bit();
-                stamp.end(call);
+                stamp.over(call);
                 bit
             })
             .collect();
@@ -292,11 +410,15 @@ mod tests {
             for (needs, begins, which) in steps {
                 let over = (!begins && !running.is_empty()).then(|| which.index(running.len()));
                 let stores = match over {
-                    Some(at) => state.end(running[at].0).to_vec(),
+                    Some(at) => {
+                        let stores = state.end(running[at].0, false).to_vec();
+                        state.free(running[at].0);
+                        stores
+                    }
                     None => {
-                        let Some((call, stores)) = state.begin(needs) else { continue };
+                        let call = state.reserve();
                         running.push((call, needs));
-                        stores.to_vec()
+                        state.begin(call, needs).to_vec()
                     }
                 };
                 for store in stores {

@@ -58,12 +58,12 @@ impl Calls {
         self.send(&ToWarden::Call { call: number })?;
         match answer(&self.channel)? {
             (FromWarden::Called { call, launched }, pipes) if call == number => {
-                let (pipes, stamp) = handed(pipes)?;
+                let handed = handed(pipes, &launched)?;
                 Ok(Call {
                     number,
                     launched,
-                    pipes,
-                    stamp,
+                    pipes: handed.pipes,
+                    stamp: handed.stamp,
                 })
             }
             (FromWarden::CallRefused { call, refusal }, _) if call == number => Err(refusal),

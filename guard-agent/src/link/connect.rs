@@ -33,6 +33,8 @@ pub struct Connection {
     pub launched: Launched,
     /// The child's stdin (write), stdout and stderr (read).
     pub pipes: [OwnedFd; 3],
+    /// Where calls are told, where they are.
+    pub calls: Option<Channel>,
     /// The sandbox's call stamp, where eBPF programs read it.
     pub stamp: Option<OwnedFd>,
 }
@@ -50,12 +52,13 @@ pub fn launch(directory: &Path, request: LaunchRequest) -> Result<Connection, Re
     let (channel, (answer, pipes)) = ask(directory, request)?;
     match answer {
         FromWarden::Launched(launched) => {
-            let (pipes, stamp) = handed(pipes)?;
+            let handed = handed(pipes, &launched)?;
             Ok(Connection {
                 channel,
                 launched,
-                pipes,
-                stamp,
+                pipes: handed.pipes,
+                calls: handed.calls,
+                stamp: handed.stamp,
             })
         }
         other => Err(unexpected(&other)),
@@ -103,13 +106,30 @@ pub(super) fn answer(channel: &Channel) -> Result<(FromWarden, Vec<OwnedFd>), Re
     }
 }
 
-/// The pipes of a child, and its sandbox's call stamp where there is one.
-pub(super) fn handed(mut pipes: Vec<OwnedFd>) -> Result<([OwnedFd; 3], Option<OwnedFd>), Refusal> {
-    let stamp = if pipes.len() > 3 { pipes.pop() } else { None };
-    let pipes = pipes
-        .try_into()
-        .map_err(|_| failed("it sent the wrong descriptors"))?;
-    Ok((pipes, stamp))
+/// What comes with a sandbox.
+pub(super) struct Handed {
+    pub(super) pipes: [OwnedFd; 3],
+    pub(super) calls: Option<Channel>,
+    pub(super) stamp: Option<OwnedFd>,
+}
+
+pub(super) fn handed(descriptors: Vec<OwnedFd>, launched: &Launched) -> Result<Handed, Refusal> {
+    let mut descriptors = descriptors.into_iter();
+    let mut next = || descriptors.next();
+    let [Some(stdin), Some(stdout), Some(stderr)] = [next(), next(), next()] else {
+        return Err(failed("it sent the wrong descriptors"));
+    };
+    let calls = if launched.tells_calls {
+        let socket = next().ok_or_else(|| failed("it sent no socket for calls"))?;
+        Some(Channel::new(socket).map_err(|error| failed(error.to_string()))?)
+    } else {
+        None
+    };
+    Ok(Handed {
+        pipes: [stdin, stdout, stderr],
+        calls,
+        stamp: next(),
+    })
 }
 
 pub(super) fn unexpected(message: &FromWarden) -> Refusal {

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Both sides must speak the same one.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Which host tree a sandbox sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -151,7 +151,7 @@ pub struct LaunchRequest {
     /// The tier that was insisted on: that one, or no launch.
     pub tier: Option<Tier>,
     pub isolation: Isolation,
-    /// For the record: the warden reads none of it.
+    /// With MCP the gateway tells of calls, if there is one sandbox. Otherwise it is for the record.
     pub protocol: Protocol,
 }
 
@@ -192,8 +192,8 @@ pub enum FromWarden {
         files: (u64, u64),
     },
     Refused(Refusal),
-    /// The child runs. With it come descriptors: its stdin (write), stdout and stderr (read), and where eBPF programs
-    /// are in force its call stamp, to be mapped.
+    /// The child runs. With it come descriptors: its stdin (write), stdout and stderr (read); with `tells_calls` the
+    /// socket for that; and where eBPF programs are in force its call stamp, to be mapped.
     Launched(Launched),
     /// With `Isolation::Call`: what a launch needs is held, and calls may come.
     Planned(Planned),
@@ -243,6 +243,8 @@ pub struct Launched {
     /// The uid (and gid) the gateway must take before it reads a byte of the client; without root it has none. A gateway
     /// that has taken one keeps it.
     pub gateway_uid: Option<u32>,
+    /// Each call is to be told, see [`super::told`].
+    pub tells_calls: bool,
 }
 
 /// How the child ended.
@@ -254,6 +256,9 @@ pub struct Exited {
     pub code: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
+    /// Who ended it and why, when it was one of ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
     /// Of a server that failed: the last paths it was refused, the latest at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<RefusedPath>,
@@ -297,6 +302,7 @@ mod tests {
             reason: "exited".into(),
             code: Some(1),
             signal: None,
+            cause: None,
             refused: vec![refused],
         });
         for message in [FromWarden::Ending, exited] {

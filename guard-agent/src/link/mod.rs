@@ -5,3 +5,4 @@ pub mod calls;
 pub mod channel;
 pub mod connect;
 pub mod message;
+pub mod told;

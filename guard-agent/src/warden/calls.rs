@@ -168,6 +168,7 @@ fn over() -> Exited {
         reason: "over".to_owned(),
         code: None,
         signal: None,
+        cause: None,
         refused: Vec::new(),
     }
 }

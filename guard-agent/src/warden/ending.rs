@@ -11,7 +11,7 @@ use super::{
     trails::{write, write_all},
 };
 use crate::{
-    audit::{AuditHandle, Body, Exit, Gap, GapKind, Number, ResourceUse},
+    audit::{AuditHandle, Body, Durability, Exit, Gap, GapKind, Number, Origin, ResourceUse},
     fault,
     link::{
         asynchronous::AsyncLink,
@@ -39,6 +39,7 @@ pub(super) enum Told {
 pub(super) async fn record_end(
     trail: &AuditHandle,
     records: Vec<Body>,
+    calls: Vec<(Body, Origin)>,
     subject: &Subject,
     lost: u64,
 ) -> Told {
@@ -51,6 +52,12 @@ pub(super) async fn record_end(
     if let Err((error, count)) = write_all(trail, others).await {
         lost += count;
         tracing::error!(sandbox, error = %chain(&error), "cannot write a record");
+    }
+    for (record, origin) in calls {
+        if let Err(error) = trail.append(record, origin, Durability::Soon).await {
+            lost += 1;
+            tracing::error!(sandbox, error = %chain(&error), "cannot write a record of a call");
+        }
     }
     let mut told = Told::ExitOwed;
     for record in exit {

@@ -20,6 +20,7 @@ pub(crate) mod start;
 pub mod state;
 mod subject;
 pub mod sweep;
+mod told;
 mod trails;
 mod unprivileged;
 

@@ -14,13 +14,14 @@ use tokio::{
 use super::{
     calls::Calls,
     ending::{ANSWER_LIMIT, End, Told, out_of_memory, record_end, record_gateway_death, resource_use},
-    events::Admission,
+    events::{Admission, tells_calls},
     hold::Sandbox,
     launch::{Parked, enrol::Enrolled, report, step_failed},
     refused::Refused,
     serve::Warden,
     session::dynamic_uid,
     subject::Subject,
+    told,
     trails::write_all,
 };
 use crate::{
@@ -69,6 +70,7 @@ pub(super) struct Running {
     pub(super) init: AsyncLink,
     pub(super) notifications: AsyncFd<Listener>,
     pub(super) admission: Admission,
+    calls: told::Calls,
     /// Since when it is frozen.
     quarantined: Option<Instant>,
     /// Records that could not be written.
@@ -104,9 +106,11 @@ impl Running {
             let pidfd = sys::ready::watch(parked.pidfd.try_clone()?, Interest::READABLE)?;
             let init = AsyncLink::new(parked.channel.as_fd().try_clone_to_owned()?)?;
             let listener = Listener::new(parked.listener.try_clone()?)?;
-            Ok((pidfd, init, sys::ready::watch(listener, Interest::READABLE)?))
+            let calls = told::Calls::new(subject, tells_calls(request))?;
+            let notifications = sys::ready::watch(listener, Interest::READABLE)?;
+            Ok((pidfd, init, notifications, calls))
         };
-        let (pidfd, init, notifications) = match watch() {
+        let (pidfd, init, notifications, calls) = match watch() {
             Ok(watched) => watched,
             Err(error) => return Err((error, Box::new(parked))),
         };
@@ -127,6 +131,7 @@ impl Running {
             subject: subject.clone(),
             started: Instant::now(),
             admission,
+            calls,
             quarantined: None,
             unwritten: 0,
             tier: warden.facts.tier(&parked),
@@ -176,6 +181,7 @@ impl Running {
     ) -> Result<(), Refusal> {
         // A gateway that asks for a sandbox a call has its uid since its session began.
         let privileged = warden.context.ground == Ground::Machine && self.subject.call.is_none();
+        let calls = self.calls.take_theirs();
         let launched = Launched {
             session: self.subject.session.clone(),
             tier: self.tier.to_string(),
@@ -183,6 +189,7 @@ impl Running {
             not_observed: self.admission.missing().map(str::to_owned),
             notes: std::mem::take(&mut self.notes),
             gateway_uid: privileged.then(dynamic_uid).transpose()?,
+            tells_calls: calls.is_some(),
         };
         let pipes = self
             .pipes
@@ -190,7 +197,12 @@ impl Running {
             .ok_or_else(|| step_failed("launch.hand-over", "handed over twice"))?;
         // The gateway maps it; nobody else has it after that.
         let stamp = self.admission.take_stamp();
-        let descriptors: Vec<_> = pipes.iter().chain(&stamp).map(|fd| fd.as_fd()).collect();
+        let descriptors: Vec<_> = pipes
+            .iter()
+            .chain(&calls)
+            .chain(&stamp)
+            .map(|fd| fd.as_fd())
+            .collect();
         let message = match self.subject.call {
             None => FromWarden::Launched(launched),
             Some(call) => FromWarden::Called { call, launched },
@@ -255,6 +267,15 @@ impl Running {
                         return killed("gateway: it ended before its server").of_the_session();
                     }
                 },
+                told = self.calls.next() => match told {
+                    Ok(told) => {
+                        if let Err(end) = self.calls.take(told, &self.admission, trail).await {
+                            return end;
+                        }
+                    }
+                    // Of a gateway that is gone the other link tells.
+                    Err(_) => self.calls.close(),
+                },
                 _ = flush.tick() => {
                     self.admission.count();
                     self.admission.desk().tick();
@@ -276,7 +297,25 @@ impl Running {
             if let Err(end) = self.write(trail, records).await {
                 return end;
             }
+            if self.calls.is_closing() {
+                match self.close_calls(warden, trail).await {
+                    Ok(all) => flooded |= !all,
+                    Err(end) => return end,
+                }
+            }
         }
+    }
+
+    /// The records of calls that are over, behind those of what happened in them. `false`: there is more to read first.
+    async fn close_calls(&mut self, warden: &Warden, trail: &AuditHandle) -> Result<bool, End> {
+        if warden.ring.drain() {
+            return Ok(false);
+        }
+        let ends = self.calls.closed(&self.admission);
+        let records = self.admission.desk().take(usize::MAX);
+        self.write(trail, records).await?;
+        self.calls.write(ends, trail).await?;
+        Ok(true)
     }
 
     /// What the gateway said. `Some`: it ends the sandbox.
@@ -357,6 +396,7 @@ impl Running {
         }
         self.admission.settle().await;
         self.enrolled = None;
+        let calls = self.calls.finish(&self.admission, end.reason).await;
         let mut records = self.admission.desk().take(usize::MAX);
         if let Err(error) = self.remove().await {
             tracing::error!(sandbox = self.subject.name(), %error, "cannot remove the cgroup");
@@ -372,7 +412,7 @@ impl Running {
             exit.degraded = self.admission.degraded();
         }
         records.push(exit);
-        let told = record_end(trail, records, &self.subject, self.unwritten).await;
+        let told = record_end(trail, records, calls, &self.subject, self.unwritten).await;
         let refused = if end.failed() {
             self.refused.told().await
         } else {
@@ -383,6 +423,7 @@ impl Running {
                 reason: end.reason.to_owned(),
                 code: end.code,
                 signal: end.signal,
+                cause: end.cause,
                 refused,
             },
             told,

@@ -181,7 +181,14 @@ async fn live(
         parked.abandon();
         // It may stand in the trail all the same, unsynced; then its end must too.
         let end = End::not_started(&error);
-        let told = record_end(trail, vec![end.record(subject, Duration::ZERO, None)], subject, 1).await;
+        let told = record_end(
+            trail,
+            vec![end.record(subject, Duration::ZERO, None)],
+            Vec::new(),
+            subject,
+            1,
+        )
+        .await;
         let life = Life {
             result: Err(error.refusal()),
             last: true,
@@ -195,7 +202,7 @@ async fn live(
             let end = End::not_started(&error).record(subject, Duration::ZERO, None);
             return (
                 Life::refused(step_failed("launch.watch", error)),
-                record_end(trail, vec![end], subject, 0).await,
+                record_end(trail, vec![end], Vec::new(), subject, 0).await,
             );
         }
     };

@@ -12,7 +12,7 @@ use std::{
 
 use guard_agent::{
     config::rights::Rights,
-    gateway::Stamp,
+    gateway::{Call, Stamp},
     sys::{process::pidfd_open, stamp::StampPage},
     warden::kernel::Event,
 };
@@ -169,6 +169,17 @@ fn reasons(stage: &mut Stage, cell: &Cell) -> Vec<&'static str> {
     told(stage, cell).into_iter().map(|told| told.1).collect()
 }
 
+fn begun(stamp: &Stamp, rights: Rights) -> Call {
+    let call = stamp.reserve(rights);
+    stamp.begin(&call);
+    call
+}
+
+fn over(stamp: &Stamp, call: Call) {
+    stamp.end(&call, false);
+    stamp.free(call);
+}
+
 fn what_a_call_needs_may_be_done_while_it_runs_and_not_before_or_after(stage: &mut Stage) {
     let mut cell = Cell::new(stage, "calls", 0);
     let stamp = cell.gateway();
@@ -181,26 +192,26 @@ fn what_a_call_needs_may_be_done_while_it_runs_and_not_before_or_after(stage: &m
         assert_eq!(cell.open(file, RDONLY), 0);
         assert_eq!(told(stage, &cell), [refused(0)]);
     }
-    let write = stamp.begin(Rights::RW).unwrap();
+    let write = begun(&stamp, Rights::RW);
     assert_eq!(cell.open("file", RDWR), 0);
     assert_eq!(cell.open("deep/er/file", RDWR), 0);
-    let read = stamp.begin(Rights::R).unwrap();
+    let read = begun(&stamp, Rights::R);
     assert_eq!(cell.open("file", RDWR), 0, "what both need together");
     assert_eq!(told(stage, &cell), []);
-    stamp.end(write);
+    over(&stamp, write);
     assert_eq!(cell.open("file", RDWR), NO);
     assert_eq!(told(stage, &cell), [refused(0b10)]);
-    stamp.end(read);
+    over(&stamp, read);
     assert_eq!(cell.open("file", RDWR), NO);
     assert_eq!(cell.open("file", RDONLY), 0);
     assert_eq!(told(stage, &cell), [refused(0)]);
     // Outside is outside, whatever the calls need, and whoever is in no sandbox has nothing to do with it.
-    let call = stamp.begin(Rights::RW).unwrap();
+    let call = begun(&stamp, Rights::RW);
     let outside = stage.at("outside/file").into_os_string().into_encoded_bytes();
     assert_eq!(open(&mut cell.inside, &outside, RDONLY), NO);
     let refused = ("file_open", "outside-roots", READ, 0, Some(0b100));
     assert_eq!(told(stage, &cell), [refused]);
-    stamp.end(call);
+    over(&stamp, call);
     assert_eq!(open(&mut stage.outside, &cell.path("file"), RDWR), 0);
 }
 
@@ -225,9 +236,9 @@ fn whatever_writes_takes_a_call_that_needs_it(stage: &mut Stage) {
         assert_eq!(cell.call(nr, args), NO, "{hook}");
         let refused = (hook, "no-call-needs-it", WRITE, ALL, Some(0));
         assert_eq!(told(stage, &cell), [refused]);
-        let call = stamp.begin(Rights::RW).unwrap();
+        let call = begun(&stamp, Rights::RW);
         assert_eq!(cell.call(nr, args), 0, "{hook}");
-        stamp.end(call);
+        over(&stamp, call);
     }
     assert_eq!(told(stage, &cell), []);
 }
@@ -237,11 +248,11 @@ fn an_open_descriptor_outlives_its_call_and_what_is_asked_again_does_not(stage: 
     let mut cell = Cell::new(stage, "left", 0);
     let stamp = cell.gateway();
     stamp.answered(Rights::R);
-    let call = stamp.begin(Rights::RW).unwrap();
+    let call = begun(&stamp, Rights::RW);
     let file = cell.path("file");
     let fd = cell.call(OPEN, &[Arg::Text(&file), Arg::Number(RDWR)]);
     assert!(fd > 2, "{fd}");
-    stamp.end(call);
+    over(&stamp, call);
     let text = [Arg::Number(fd), Arg::Bytes(b"late"), Arg::Number(4)];
     assert_eq!(cell.call(WRITE_CALL, &text), 4);
     assert_eq!(cell.call(FTRUNCATE, &[Arg::Number(fd), Arg::Number(1)]), NO);
@@ -254,7 +265,7 @@ fn what_only_an_approved_call_may_do_no_stamp_gives(stage: &mut Stage) {
     // In its start, by a call, and by whatever a gateway that was taken over writes.
     assert_eq!(cell.open("file", RDWR), NO);
     stamp.answered(Rights::R);
-    let call = stamp.begin(Rights::RW).unwrap();
+    let call = begun(&stamp, Rights::RW);
     assert_eq!(cell.open("file", RDWR), NO);
     let mapped = StampPage::map(&cell.page).unwrap();
     mapped.mask().store(u32::MAX, SeqCst);
@@ -271,15 +282,15 @@ fn what_only_an_approved_call_may_do_no_stamp_gives(stage: &mut Stage) {
     stage.programs.lower(sandbox, slot, READ | WRITE).unwrap();
     assert_eq!(cell.open("file", RDWR), 0, "another approved call runs");
     // An approval gives no more than the stamp does.
-    stamp.end(call);
+    over(&stamp, call);
     assert_eq!(cell.open("file", RDWR), NO);
     assert_eq!(reasons(stage, &cell), ["no-call-needs-it"]);
-    let call = stamp.begin(Rights::RW).unwrap();
+    let call = begun(&stamp, Rights::RW);
     assert_eq!(cell.open("file", RDWR), 0);
     stage.programs.lower(sandbox, slot, WRITE).unwrap();
     assert_eq!(cell.open("file", RDWR), NO);
     assert_eq!(reasons(stage, &cell), ["approval-missing"]);
-    stamp.end(call);
+    over(&stamp, call);
 }
 
 fn what_is_no_root_of_the_operators_is_as_it_was(stage: &mut Stage) {
@@ -323,7 +334,7 @@ fn nothing_is_gained_by_a_move_while_the_stamp_gives_less(stage: &mut Stage) {
         .programs
         .enrol(cell.sandbox, data.as_fd(), READ | WRITE)
         .unwrap();
-    let _call = stamp.begin(Rights::RW).unwrap();
+    let _call = begun(&stamp, Rights::RW);
     let from = stage.at("rw/file").into_os_string().into_encoded_bytes();
     let to = cell.path("program");
     assert_eq!(cell.call(RENAME, &[Arg::Text(&from), Arg::Text(&to)]), NO);
@@ -337,20 +348,20 @@ fn a_stamp_is_of_one_sandbox(stage: &mut Stage) {
     let (stamp, others) = (cell.gateway(), other.gateway());
     stamp.answered(Rights::R);
     others.answered(Rights::R);
-    let call = stamp.begin(Rights::RW).unwrap();
+    let call = begun(&stamp, Rights::RW);
     stage.programs.raise(cell.sandbox, cell.slot, WRITE).unwrap();
     assert_eq!(cell.open("file", RDWR), 0);
     assert_eq!(other.open("file", RDWR), NO);
     assert_eq!(reasons(stage, &other), ["no-call-needs-it"]);
-    let others_call = others.begin(Rights::RW).unwrap();
+    let others_call = begun(&others, Rights::RW);
     assert_eq!(other.open("file", RDWR), NO);
     assert_eq!(reasons(stage, &other), ["approval-missing"]);
     stage.programs.raise(other.sandbox, other.slot, WRITE).unwrap();
-    stamp.end(call);
+    over(&stamp, call);
     assert_eq!(cell.open("file", RDWR), NO);
     assert_eq!(reasons(stage, &cell), ["no-call-needs-it"]);
     assert_eq!(other.open("file", RDWR), 0);
-    others.end(others_call);
+    over(&others, others_call);
     // A sandbox without a stamp has what its roots give.
     let (plain, slot, mut third) = stage.arena.watched("third", &stage.programs);
     stage.programs.enrol_root(plain, cell.root.as_fd(), ALL).unwrap();

@@ -8,7 +8,7 @@ use std::{
 
 use guard_agent::{
     config::rights::Rights,
-    gateway::Stamp,
+    gateway::{Call, Stamp},
     sys::stamp::StampPage,
     warden::kernel::{Event, Events},
 };
@@ -84,15 +84,23 @@ fn every_event_carries_the_calls_in_flight() {
     assert_eq!(each(&mut inside, &mut events), all(None), "nobody marks calls");
     stamp.mark();
     assert_eq!(each(&mut inside, &mut events), all(Some(0)));
-    let first = stamp.begin(Rights::R).unwrap();
+    let first = begun(&stamp, Rights::R);
     assert_eq!(each(&mut inside, &mut events), all(Some(0b1)));
-    let second = stamp.begin(Rights::R).unwrap();
+    let second = begun(&stamp, Rights::R);
     assert_eq!(each(&mut inside, &mut events), all(Some(0b11)));
-    stamp.end(first);
+    stamp.end(&first, false);
+    stamp.free(first);
     assert_eq!(each(&mut inside, &mut events), all(Some(0b10)));
     assert_eq!(each(&mut other, &mut events), all(None), "of another sandbox");
-    stamp.end(second);
+    stamp.end(&second, false);
+    stamp.free(second);
     assert_eq!(each(&mut inside, &mut events), all(Some(0)));
+}
+
+fn begun(stamp: &Stamp, rights: Rights) -> Call {
+    let call = stamp.reserve(rights);
+    stamp.begin(&call);
+    call
 }
 
 /// A gateway that was taken over still has its page mapped when the next sandbox gets the slot.
@@ -108,12 +116,12 @@ fn a_slot_that_is_used_again_has_another_page() {
     drain(&mut events);
     let (id, again, mut inside) = arena.watched("second", &programs);
     assert_eq!(again, slot);
-    let _late = old.begin(Rights::RW).unwrap();
+    let _late = begun(&old, Rights::RW);
     assert_eq!(each(&mut inside, &mut events), all(None), "it has none yet");
     let new = Stamp::map(programs.stamp(id, slot, READ, 0).unwrap()).unwrap();
     assert_eq!(each(&mut inside, &mut events), all(None));
     new.mark();
-    let _later = old.begin(Rights::RW).unwrap();
+    let _later = begun(&old, Rights::RW);
     assert_eq!(each(&mut inside, &mut events), all(Some(0)));
 }
 

@@ -53,6 +53,14 @@ impl Duo {
 
     /// With a client that does not read yet.
     pub(crate) fn start_unread(stage: &Stage) -> Result<Self> {
+        Self::start_by(stage, |words| stage.run_command(words))
+    }
+
+    /// By another command line, made for the server's words.
+    pub(crate) fn start_by(
+        stage: &Stage,
+        command: impl FnOnce([String; 3]) -> std::process::Command,
+    ) -> Result<Self> {
         let number = SERIAL.fetch_add(1, Ordering::Relaxed);
         let pipe = |name: &str| -> Result<(File, String)> {
             let path = stage.work(&format!("{name}-{number}"));
@@ -64,8 +72,7 @@ impl Duo {
         };
         let ((control, control_path), (heard, heard_path)) = (pipe("control")?, pipe("heard")?);
         let program = stage.path().join("bin/guard-scripted").display().to_string();
-        let mut agent = stage
-            .run_command([program, control_path, heard_path])
+        let mut agent = command([program, control_path, heard_path])
             .spawn()
             .context("failed to start the agent")?;
         let stderr = Arc::new(Mutex::new(Vec::new()));

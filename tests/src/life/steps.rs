@@ -223,6 +223,9 @@ pub const GATEWAY: &[&str] = &[
     "gateway.seccomp",
 ];
 
+/// Writes of calls.
+pub const CALLS: &[&str] = &["call.begin", "call.refused", "call.end"];
+
 /// Writes when a session ends, before the gateway hears of it.
 pub const END_WRITES: &[&str] = &["exit.record", "audit.write#2", "audit.sync#2"];
 
@@ -251,6 +254,7 @@ pub fn tested() -> BTreeSet<String> {
         USER_NAMESPACE,
         LAUNCH_WRITES,
         GATEWAY,
+        CALLS,
         END_WRITES,
         CLOSE_WRITES,
         SWEEP,

@@ -62,9 +62,9 @@ fn invalid_files() {
 #[test]
 fn an_unknown_key_in_three_lines() {
     Case::new().policy_refused(
-        "[server.a]\ncommand = [\"x\"]\nlimits = { call_timeout = \"30s\" }\n",
+        "[server.a]\ncommand = [\"x\"]\nlimits = { output = \"8M\" }\n",
         "cannot use policy `BASE/policy.toml`, line 3",
-        "unknown key `call_timeout`, expected one of `memory`, `cpu`, `pids`, `tmp`",
+        "unknown key `output`, expected one of `memory`, `cpu`, `pids`, `tmp`, `call_timeout`, `start_timeout`",
         "remove or correct the key; `docs/policy.md` explains each, and none is accepted that nothing enforces",
     );
 }

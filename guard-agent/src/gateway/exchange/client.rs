@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::{
-    Asked, Declared, Exchange, MOST_IN_BATCH, MOST_REQUESTS, Opened, Out, Request, RequestKind, roots,
+    Asked, Begun, Declared, Exchange, Left, MOST_IN_BATCH, MOST_REQUESTS, Method, Opened, Out, Request,
+    RequestKind, Step, roots,
 };
 use crate::gateway::protocol::{
     answer::{self, INTERNAL_ERROR, TOO_MANY, form},
@@ -22,7 +23,7 @@ impl Exchange {
         match &read.message {
             Ok(message) => self.pass(message, false, &mut out),
             Err(malformed) if malformed.batch && self.has_batches() => self.batch(read.text, &mut out),
-            Err(malformed) => self.refuse(malformed, &mut out),
+            Err(malformed) => self.refuse(malformed, read.text, &mut out),
         }
         self.settled(out)
     }
@@ -59,6 +60,12 @@ impl Exchange {
             let why = format!("the message is longer than {LIMIT} bytes");
             answer::error(&mut out.to_client, id, INVALID_REQUEST, &why, &form("too-large"));
         }
+        let (rule, why) = if cut.answer {
+            ("answer-too-large", "the client's answer")
+        } else {
+            ("too-large", "the message")
+        };
+        out.refused("form", rule, &format!("{why} is longer than {LIMIT} bytes"), &[]);
         self.settled(out)
     }
 
@@ -71,17 +78,19 @@ impl Exchange {
         let count = splice::elements(text).count();
         if count == 0 || count > MOST_IN_BATCH {
             let why = format!("a batch has between one and {MOST_IN_BATCH} messages");
+            out.refused("form", "batch", &why, text);
             return answer::error(&mut out.to_client, None, INVALID_REQUEST, &why, &form("batch"));
         }
         for element in splice::elements(text) {
             match &Read::of(element).message {
                 Ok(message) => self.pass(message, true, out),
-                Err(malformed) => self.refuse(malformed, out),
+                Err(malformed) => self.refuse(malformed, element, out),
             }
         }
     }
 
-    fn refuse(&mut self, malformed: &Malformed, out: &mut Out) {
+    fn refuse(&mut self, malformed: &Malformed, sent: &[u8], out: &mut Out) {
+        out.refused_malformed(malformed, sent);
         let id = malformed.id.as_deref();
         if malformed.response {
             // An answer to an answer confuses the one who gave it; the server, though, waits.
@@ -106,11 +115,13 @@ impl Exchange {
             (Kind::Request { method }, Some((at, id))) => {
                 if let Err((code, rule, why)) = self.request(message, method, (at, id), in_batch, out) {
                     answer::error(&mut out.to_client, Some(message.raw_id()), code, why, &form(rule));
+                    out.refused_method("form", rule, why, message);
                 }
             }
             (Kind::Notification { method }, _) if names::is_request(method) => {
                 let why = "a request without an id";
                 answer::error(&mut out.to_client, None, INVALID_REQUEST, why, &form("no-id"));
+                out.refused_method("form", "no-id", why, message);
             }
             (Kind::Notification { method }, _) => self.notification(message, method, out),
             (Kind::Response { .. }, Some((_, id))) => self.response(message, id, out),
@@ -156,7 +167,7 @@ impl Exchange {
             return Err((INVALID_REQUEST, "initialized-twice", "the session is initialized"));
         }
         if let Some(ended) = self.ended.clone() {
-            self.tell(out, message.raw_id(), &ended);
+            self.too_late(message, &ended, out);
             return Ok(());
         }
         let mut version = None;
@@ -180,7 +191,13 @@ impl Exchange {
         progress
             .clone()
             .map(|token| self.progress.insert(token, self.last));
+        let call = Method::of(method);
+        if let Some(method) = call {
+            out.steps.push(Step::Begun(Begun::of(self.last, method, message)));
+        }
         let request = Request {
+            number: self.last,
+            call: call.is_some(),
             raw: message.raw_id().into(),
             id: id.clone(),
             progress,
@@ -217,7 +234,9 @@ impl Exchange {
                 return;
             }
             // Whatever is still answered finds nobody.
-            self.take(known);
+            if let Some(request) = self.take(known) {
+                self.leave(&request, Left::Cancelled, out);
+            }
             number = known.to_string();
             parts.push(at);
         }
@@ -235,6 +254,7 @@ impl Exchange {
             Some(Ok(Some((at, cut)))) => (Some(at), cut),
             Some(Err(why)) => {
                 let id = Some(message.raw_id());
+                out.refused("form", "bad-answer", why, message.text);
                 return answer::error(&mut out.to_server, id, INTERNAL_ERROR, why, &form("bad-answer"));
             }
         };

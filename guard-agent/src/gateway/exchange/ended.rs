@@ -19,7 +19,7 @@ pub(in crate::gateway) enum Ended {
 }
 
 impl Ended {
-    fn words(&self, name: &str) -> String {
+    pub(super) fn words(&self, name: &str) -> String {
         match self {
             Self::Server(_) => format!("server \"{name}\" ended before it answered"),
             Self::Deaf => format!("server \"{name}\" does not read any more"),
@@ -27,13 +27,16 @@ impl Ended {
         }
     }
 
-    fn data(&self) -> Value {
-        let rule = match self {
+    pub(super) fn rule(&self) -> &'static str {
+        match self {
             Self::Server(_) => "server-ended",
             Self::Deaf => "server-deaf",
             Self::Quarantined => "quarantined",
-        };
-        let mut data = json!({"gate": "execution", "rule": rule});
+        }
+    }
+
+    fn data(&self) -> Value {
+        let mut data = json!({"gate": "execution", "rule": self.rule()});
         if let Self::Server(Some(exited)) = self {
             data["reason"] = exited.reason.as_str().into();
             for (key, value) in [("code", exited.code), ("signal", exited.signal)] {
@@ -69,6 +72,7 @@ impl Exchange {
         for number in numbers {
             if let Some(request) = self.take(number) {
                 self.tell(&mut out, &request.raw, &ended);
+                self.over(&request, ended.rule(), &mut out);
             }
         }
         // That it does not read says less than how it ended.

@@ -1,5 +1,6 @@
 //! What passes between a client and its server, and in which form. No bytes are read or written here.
 
+mod calls;
 mod client;
 mod ended;
 mod roots;
@@ -8,10 +9,11 @@ mod server;
 mod tests;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     path::PathBuf,
 };
 
+pub(super) use calls::{Begun, Left, Method, Outcome, Refused, Step, Text};
 pub(super) use ended::Ended;
 
 use super::protocol::{message::Token, revision::Revision};
@@ -32,6 +34,8 @@ pub(super) struct Out {
     pub(super) to_client: Vec<u8>,
     /// The line is for neither: the operator's log has it.
     pub(super) quarantined: bool,
+    /// What is to be told of calls.
+    pub(super) steps: Vec<Step>,
 }
 
 /// How the two sides have begun to talk.
@@ -48,11 +52,13 @@ enum Opened {
 /// A request of the client that is in flight.
 #[derive(Debug)]
 struct Request {
+    number: u64,
     /// As the client wrote it.
     raw: Box<[u8]>,
     id: Token,
     progress: Option<Token>,
     kind: RequestKind,
+    call: bool,
 }
 
 /// What of a request matters once it is over.
@@ -105,6 +111,10 @@ pub(super) struct Exchange {
     /// Tokens of tasks, the oldest first.
     tasks: VecDeque<Token>,
     asked: HashMap<Token, Asked>,
+    /// Calls that nobody waits for and that have no answer yet, the oldest first.
+    left: VecDeque<u64>,
+    /// Requests of our own.
+    probes: HashSet<u64>,
     ended: Option<Ended>,
 }
 
@@ -122,6 +132,8 @@ impl Exchange {
             progress: HashMap::new(),
             tasks: VecDeque::new(),
             asked: HashMap::new(),
+            left: VecDeque::new(),
+            probes: HashSet::new(),
             ended: None,
         }
     }
@@ -133,8 +145,7 @@ impl Exchange {
 
     /// Requests of the client that have no answer yet, and are to have one.
     pub(super) fn in_flight(&self) -> usize {
-        let owed = |request: &&Request| !matches!(request.kind, RequestKind::Listen | RequestKind::Unheard);
-        self.requests.values().filter(owed).count()
+        self.requests.values().filter(|request| request.is_owed()).count()
     }
 
     /// The request with this number is over.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Asked, Exchange, MOST_ASKED, MOST_TASKS, Opened, Out, Request, RequestKind};
+use super::{Asked, Exchange, MOST_ASKED, MOST_TASKS, Opened, Out, Outcome, Request, RequestKind, Step};
 use crate::gateway::protocol::{
     answer::{self, INTERNAL_ERROR, METHOD_NOT_FOUND, form},
     lines::LIMIT,
@@ -50,8 +50,8 @@ impl Exchange {
         let why = format!("the server's message is longer than {LIMIT} bytes");
         if let Some(id) = &cut.id {
             if cut.answer {
-                if let Some(request) = Token::read(id).and_then(|id| self.take_answered(&id)) {
-                    fail(&mut out, &request, &why, "answer-too-large");
+                if let Some(request) = Token::read(id).and_then(|id| self.take_answered(&id, &mut out)) {
+                    request.fail(&mut out, &why, "answer-too-large");
                 }
             } else if cut.method {
                 answer::error(
@@ -70,16 +70,24 @@ impl Exchange {
         out.quarantined = true;
         // Whatever else it says, with the id of a request and without a method it was to be the answer.
         let id = malformed.id.as_deref().filter(|_| !malformed.method);
-        let Some(request) = id.and_then(Token::read).and_then(|id| self.take_answered(&id)) else {
+        let Some(request) = id
+            .and_then(Token::read)
+            .and_then(|id| self.take_answered(&id, out))
+        else {
             return;
         };
         let why = format!("the server's answer is malformed: {}", malformed.why);
-        fail(out, &request, &why, "bad-answer");
+        request.fail(out, &why, "bad-answer");
     }
 
     /// The request that an answer with this id is for. It is over.
-    fn take_answered(&mut self, id: &Token) -> Option<Request> {
-        let request = Self::number(id).and_then(|number| self.take(number))?;
+    fn take_answered(&mut self, id: &Token, out: &mut Out) -> Option<Request> {
+        let number = Self::number(id)?;
+        let Some(request) = self.take(number) else {
+            self.probes.remove(&number);
+            self.late(number, out);
+            return None;
+        };
         self.forget_opening(&request);
         Some(request)
     }
@@ -92,7 +100,7 @@ impl Exchange {
     }
 
     fn answer(&mut self, message: &Message<'_>, at: &Range<usize>, id: &Token, out: &mut Out) {
-        let Some(request) = self.take_answered(id) else {
+        let Some(request) = self.take_answered(id, out) else {
             return;
         };
         if request.kind == RequestKind::Initialize && message.result.is_some() {
@@ -103,7 +111,7 @@ impl Exchange {
                 .filter(|revision| *revision <= Revision::LAST_LEGACY);
             let Some(revision) = version else {
                 let why = "the server answers in a protocol version that is not known";
-                return fail(out, &request, why, "version");
+                return request.fail(out, why, "version");
             };
             self.opened = Opened::Legacy(revision);
         }
@@ -130,6 +138,9 @@ impl Exchange {
             parts.push((range, &request.raw));
         }
         splice::line(&mut out.to_client, message.text, &mut parts);
+        if request.call {
+            out.steps.push(Step::Over(request.number, Outcome::of(message)));
+        }
     }
 
     /// A request of the server.
@@ -225,14 +236,4 @@ impl Exchange {
         }
         splice::line(&mut out.to_client, message.text, &mut parts);
     }
-}
-
-fn fail(out: &mut Out, request: &Request, why: &str, rule: &str) {
-    answer::error(
-        &mut out.to_client,
-        Some(&request.raw),
-        INTERNAL_ERROR,
-        why,
-        &form(rule),
-    );
 }

@@ -65,6 +65,7 @@ pub(in crate::gateway) struct Message<'a> {
     pub(in crate::gateway) id: Option<(Range<usize>, Token)>,
     pub(in crate::gateway) params: Option<Range<usize>>,
     pub(in crate::gateway) result: Option<Range<usize>>,
+    pub(in crate::gateway) error: Option<Range<usize>>,
 }
 
 /// A text that is no message.
@@ -263,6 +264,7 @@ impl Parts {
             id,
             params,
             result: self.result.clone(),
+            error: self.error.clone(),
         })
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use super::{desk::Desk, modules::Landlock, places::Places};
 use crate::{
     audit::LaunchRoot,
-    link::message::{LaunchRequest, OverBudget, User, View},
+    link::message::{Isolation, LaunchRequest, OverBudget, Protocol, User, View},
     warden::{
         kernel::Skipped,
         launch::{Parked, report::RootFacts},
@@ -114,7 +114,14 @@ impl Admission {
             abi: parked.confinement.landlock_abi,
             scopes: parked.confinement.landlock_scopes,
         };
-        let desk = Desk::new(subject, freeze, places, landlock, parked.pid);
+        let desk = Desk::new(
+            subject,
+            tells_calls(request),
+            freeze,
+            places,
+            landlock,
+            parked.pid,
+        );
         let desk = Rc::new(desk);
         warden.ring.route(cgroup, desk.clone());
         Ok(Self {
@@ -207,6 +214,11 @@ impl Drop for Admission {
             self.warden.ring.close_slot(self.cgroup, slot);
         }
     }
+}
+
+/// Whether the gateway of this sandbox tells of its calls.
+pub(in crate::warden) fn tells_calls(request: &LaunchRequest) -> bool {
+    request.protocol == Protocol::Mcp && request.isolation == Isolation::Session
 }
 
 /// All that a call may be given: what the roots have together.

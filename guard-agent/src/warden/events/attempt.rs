@@ -3,8 +3,9 @@
 
 use std::borrow::Cow;
 
+use super::in_flight::During;
 use crate::{
-    audit::{Attribution, Decision, Kernel, Layer},
+    audit::{Decision, Kernel, Layer},
     warden::kernel::{KernelPath, Origin},
 };
 
@@ -21,7 +22,7 @@ impl Given {
     }
 }
 
-/// Everything that makes two attempts the same: what was tried and what came of it, and whether during calls, not who
+/// Everything that makes two attempts the same: what was tried, what came of it, and in which calls, not who
 /// and when. Made by moving what the event had, so that a repeated attempt costs no memory.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key {
@@ -33,7 +34,7 @@ pub(super) enum Key {
         reason: u16,
         errno: u16,
         to: To,
-        attribution: Attribution,
+        during: During,
     },
     Call {
         nr: u32,
@@ -45,7 +46,7 @@ pub(super) enum Key {
         to: Option<std::net::SocketAddr>,
         /// The process, where the meaning of a path depends on it; else 0.
         process: u32,
-        attribution: Attribution,
+        during: During,
     },
     Exec {
         filename: Given,
@@ -53,7 +54,7 @@ pub(super) enum Key {
         dev: u64,
         ino: u64,
         nlink: u32,
-        attribution: Attribution,
+        during: During,
     },
     Verdict {
         /// Its number.
@@ -66,10 +67,10 @@ pub(super) enum Key {
         ino: Option<u64>,
         detail: u64,
         names: Option<KernelPath>,
-        attribution: Attribution,
+        during: During,
     },
     /// A call that waited for the warden's answer.
-    Refused { nr: i32, args: [u64; 6] },
+    Refused { nr: i32, args: [u64; 6], during: During },
 }
 
 /// The other end of a network operation.
@@ -85,29 +86,39 @@ impl Key {
     pub(super) fn allowed(&self) -> bool {
         matches!(self, Self::Exec { .. } | Self::Call { errno: 0, .. })
     }
+
+    pub(super) fn during(&self) -> &During {
+        match self {
+            Self::Net { during, .. }
+            | Self::Call { during, .. }
+            | Self::Exec { during, .. }
+            | Self::Verdict { during, .. }
+            | Self::Refused { during, .. } => during,
+        }
+    }
 }
 
 /// Who made the attempt.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Who {
     pub(super) pid: u32,
     pub(super) tid: u32,
-    /// Whether during calls.
-    pub(super) attribution: Attribution,
+    /// In which calls.
+    pub(super) during: During,
 }
 
-impl From<&Origin> for Who {
-    fn from(origin: &Origin) -> Self {
+impl Who {
+    pub(super) fn of(origin: &Origin, during: During) -> Self {
         Self {
             pid: origin.pid,
             tid: origin.tid,
-            attribution: Attribution::of(origin.calls),
+            during,
         }
     }
 }
 
 /// A record that tells only who, what and whose decision. The ledger adds session and server.
-pub(super) fn blank(op: Cow<'static, str>, decision: Decision, layer: Layer, who: Who) -> Kernel {
+pub(super) fn blank(op: Cow<'static, str>, decision: Decision, layer: Layer, who: &Who) -> Kernel {
     Kernel {
         session: String::new(),
         server: String::new(),
@@ -131,9 +142,8 @@ pub(super) fn blank(op: Cow<'static, str>, decision: Decision, layer: Layer, who
         tid: who.tid,
         exe: None,
         errno: None,
-        // By their bits alone they have no names.
-        calls: Vec::new(),
-        attribution: who.attribution,
+        calls: who.during.names(),
+        attribution: who.during.attribution,
         repeat: None,
     }
 }

@@ -9,6 +9,7 @@ use guard_common::told::Told;
 use tokio::sync::Notify;
 
 use super::{
+    in_flight::{self, InFlight},
     ledger::Ledger,
     look::Look,
     modules::{Landlock, Modules},
@@ -17,7 +18,7 @@ use super::{
     places::Places,
 };
 use crate::{
-    audit::{Body, Gap, Layer},
+    audit::{Activity, Body, Gap, Layer},
     confine::notify::Notification,
     octets::Octets,
     warden::{
@@ -96,6 +97,7 @@ impl Surroundings {
 /// One sandbox's. Nothing waits in between: an event is counted when it is read.
 pub(in crate::warden) struct Desk {
     ledger: RefCell<Ledger>,
+    calls: RefCell<InFlight>,
     around: Surroundings,
     news: Notify,
     /// Freezes the sandbox, where what goes over the budget has that consequence.
@@ -112,6 +114,7 @@ impl Desk {
     /// its denials go over the budget.
     pub(in crate::warden) fn new(
         subject: &Subject,
+        tells_calls: bool,
         freeze: Option<Freeze>,
         places: Places,
         landlock: Landlock,
@@ -122,6 +125,7 @@ impl Desk {
         });
         Self {
             ledger: RefCell::new(Ledger::new(subject, freeze.is_some())),
+            calls: RefCell::new(InFlight::new(tells_calls)),
             around: Surroundings::new(places, look.ok(), Mounts::seen_by(init), Modules::of(landlock)),
             news: Notify::new(),
             freeze,
@@ -131,19 +135,42 @@ impl Desk {
 
     pub(in crate::warden) fn event(&self, event: Event) {
         let mut ledger = self.ledger.borrow_mut();
+        let (bits, time) = event.stamped();
+        let during = self.calls.borrow().at(bits, time);
         match event {
-            Event::Net(event) => of_net::note(event, &mut ledger, &self.around),
-            Event::Call(event) => of_call::note(event, &mut ledger, &self.around),
-            Event::Exec(event) => of_exec::note(event, &mut ledger, &self.around),
-            Event::Verdict(event) => of_verdict::note(event, &mut ledger, &self.around),
+            Event::Net(event) => of_net::note(event, during, &mut ledger, &self.around),
+            Event::Call(event) => of_call::note(event, during, &mut ledger, &self.around),
+            Event::Exec(event) => of_exec::note(event, during, &mut ledger, &self.around),
+            Event::Verdict(event) => of_verdict::note(event, during, &mut ledger, &self.around),
         }
         self.look_at(&ledger);
     }
 
     pub(in crate::warden) fn notification(&self, notification: &Notification) {
         let mut ledger = self.ledger.borrow_mut();
-        of_notification::note(notification, &mut ledger, &self.around);
+        of_notification::note(
+            notification,
+            self.calls.borrow().at_present(),
+            &mut ledger,
+            &self.around,
+        );
         self.look_at(&ledger);
+    }
+
+    /// From now on attempts with this bit may be of this call.
+    pub(in crate::warden) fn call_begins(&self, call: u64, bit: u32) {
+        self.calls.borrow_mut().begin(call, bit, in_flight::now());
+        self.ledger.borrow_mut().call_begins(call);
+    }
+
+    /// The gateway says that it is over. `false`: it was not in flight.
+    pub(in crate::warden) fn call_over(&self, call: u64) -> bool {
+        self.calls.borrow_mut().end(call, in_flight::now())
+    }
+
+    /// Everything that was reported during it is read: what that was.
+    pub(in crate::warden) fn call_ends(&self, call: u64) -> Activity {
+        self.ledger.borrow_mut().call_ends(call)
     }
 
     /// A sandbox that goes over its budget stops now, not when what it did before is written.

@@ -7,6 +7,7 @@ mod backoff;
 mod calls;
 mod classify;
 mod desk;
+mod in_flight;
 mod ledger;
 mod look;
 mod losses;
@@ -20,5 +21,5 @@ mod of_verdict;
 mod places;
 mod ring;
 
-pub(super) use admission::{Admission, Observation};
+pub(super) use admission::{Admission, Observation, tells_calls};
 pub(super) use ring::Ring;

@@ -9,6 +9,7 @@ use super::{
     calls::{self, Act},
     classify::{Seen, Target, Verdict, classify},
     desk::Surroundings,
+    in_flight::During,
     ledger::Ledger,
 };
 use crate::{
@@ -19,12 +20,12 @@ use crate::{
 };
 
 /// Takes one event. What is ordinary leaves no trace.
-pub(super) fn note(event: CallEvent, ledger: &mut Ledger, around: &Surroundings) {
+pub(super) fn note(event: CallEvent, during: During, ledger: &mut Ledger, around: &Surroundings) {
     let Some(call) = Call::find(event.nr) else {
         // Not in the table that told the kernel half what to report.
         return;
     };
-    let who = Who::from(&event.origin);
+    let who = Who::of(&event.origin, during);
     let (first, second) = (event.path.map(given), event.second.map(given));
     let named = matches!(call.class, Class::Path);
     // What a symbolic link says is a text.
@@ -43,7 +44,7 @@ pub(super) fn note(event: CallEvent, ledger: &mut Ledger, around: &Surroundings)
         to: event.address,
         // A relative path means something else in another process.
         process: if relative { event.origin.pid } else { 0 },
-        attribution: who.attribution,
+        during: who.during.clone(),
     };
     if ledger.repeated(&key) {
         return;
@@ -52,7 +53,7 @@ pub(super) fn note(event: CallEvent, ledger: &mut Ledger, around: &Surroundings)
         return;
     };
     let given = (first.as_ref(), second.as_ref());
-    let attempt = Attempt::new(call, &event.args, event.errno, given, who, around);
+    let attempt = Attempt::new(call, &event.args, event.errno, given, &who, around);
     let (decision, layer, reason) = match attempt.verdict(around) {
         Verdict::Ordinary => return,
         Verdict::Allow => (Decision::Allow, Layer::Unknown, None),
@@ -60,7 +61,7 @@ pub(super) fn note(event: CallEvent, ledger: &mut Ledger, around: &Surroundings)
     };
     let op = calls::operation(event.nr);
     let record = |key: &Key| {
-        let blank = blank(op.clone(), decision, layer, who);
+        let blank = blank(op.clone(), decision, layer, &who);
         let to = match key {
             Key::Call { to, .. } => *to,
             _ => None,
@@ -163,7 +164,7 @@ struct Attempt<'a> {
     act: Act,
     args: &'a [u64; 6],
     errno: i32,
-    who: Who,
+    who: &'a Who,
     first: Located,
     second: Located,
 }
@@ -174,7 +175,7 @@ impl<'a> Attempt<'a> {
         args: &'a [u64; 6],
         errno: u16,
         (first, second): (Option<&Given>, Option<&Given>),
-        who: Who,
+        who: &'a Who,
         around: &Surroundings,
     ) -> Self {
         let directory = |at: Option<u8>| at.and_then(|at| args.get(usize::from(at))).map(|fd| *fd as i32);

@@ -3,6 +3,7 @@
 use super::{
     attempt::{Given, Key, Who, blank},
     desk::Surroundings,
+    in_flight::During,
     ledger::Ledger,
     places::join,
 };
@@ -13,8 +14,8 @@ use crate::{
 };
 
 /// Takes one event.
-pub(super) fn note(event: ExecEvent, ledger: &mut Ledger, around: &Surroundings) {
-    let who = Who::from(&event.origin);
+pub(super) fn note(event: ExecEvent, during: During, ledger: &mut Ledger, around: &Surroundings) {
+    let who = Who::of(&event.origin, during);
     let (dev, ino, nlink) = (event.dev, event.ino, event.nlink);
     let key = Key::Exec {
         filename: Given {
@@ -28,7 +29,7 @@ pub(super) fn note(event: ExecEvent, ledger: &mut Ledger, around: &Surroundings)
         dev: dev.unwrap_or(0),
         ino: ino.unwrap_or(0),
         nlink: nlink.unwrap_or(0),
-        attribution: who.attribution,
+        during: who.during.clone(),
     };
     if ledger.repeated(&key) {
         return;
@@ -40,7 +41,7 @@ pub(super) fn note(event: ExecEvent, ledger: &mut Ledger, around: &Surroundings)
             ..
         } = key
         else {
-            return blank("exec".into(), Decision::Allow, Layer::Unknown, who);
+            return blank("exec".into(), Decision::Allow, Layer::Unknown, &who);
         };
         let (base, sure) = around.working_directory(who.tid);
         let place = |given: &Given| match &base {
@@ -61,7 +62,7 @@ pub(super) fn note(event: ExecEvent, ledger: &mut Ledger, around: &Surroundings)
             nlink,
             rights: Some("x".to_owned()),
             exe: Some(Octets(exe)),
-            ..blank("exec".into(), Decision::Allow, Layer::Unknown, who)
+            ..blank("exec".into(), Decision::Allow, Layer::Unknown, &who)
         }
     });
 }

@@ -7,20 +7,21 @@ use guard_common::event::{NetOp, REASON_NETWORK_NONE, REASON_SOCKET_KIND};
 use super::{
     attempt::{Key, To, Who, blank},
     desk::Surroundings,
+    in_flight::During,
     ledger::Ledger,
 };
 use crate::{
-    audit::{Attribution, Decision, Field, Kernel, Layer, PathSource, errno_name},
+    audit::{Decision, Field, Kernel, Layer, PathSource, errno_name},
     octets::Octets,
     warden::kernel::{Endpoint, NetEvent},
 };
 
 /// Takes one event.
-pub(super) fn note(event: NetEvent, ledger: &mut Ledger, around: &Surroundings) {
+pub(super) fn note(event: NetEvent, during: During, ledger: &mut Ledger, around: &Surroundings) {
     let who = Who {
         pid: event.pid,
         tid: event.tid,
-        attribution: Attribution::of(event.calls),
+        during,
     };
     let key = Key::Net {
         op: event.op.raw(),
@@ -35,7 +36,7 @@ pub(super) fn note(event: NetEvent, ledger: &mut Ledger, around: &Surroundings) 
             Endpoint::Unix(name) => To::Unix(name),
             Endpoint::None => To::Nowhere,
         },
-        attribution: who.attribution,
+        during: who.during.clone(),
     };
     if ledger.repeated(&key) {
         return;
@@ -43,11 +44,11 @@ pub(super) fn note(event: NetEvent, ledger: &mut Ledger, around: &Surroundings) 
     let op = operation(event.op);
     ledger.first(key, op, |key| Kernel {
         exe: around.program(who.tid),
-        ..record(key, op, who)
+        ..record(key, op, &who)
     });
 }
 
-fn record(key: &Key, op: &'static str, who: Who) -> Kernel {
+fn record(key: &Key, op: &'static str, who: &Who) -> Kernel {
     let blank = blank(op.into(), Decision::Deny, Layer::CgroupBpf, who);
     let Key::Net {
         family,

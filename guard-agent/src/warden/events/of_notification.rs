@@ -3,29 +3,30 @@
 use super::{
     attempt::{Key, Who, blank},
     desk::Surroundings,
+    in_flight::During,
     ledger::Ledger,
 };
 use crate::{
-    audit::{Attribution, Decision, Field, Kernel, Layer, errno_name},
+    audit::{Decision, Field, Kernel, Layer, errno_name},
     confine::notify::{Notification, describe, telling},
 };
 
 /// Takes one notification.
-pub(super) fn note(notification: &Notification, ledger: &mut Ledger, around: &Surroundings) {
+pub(super) fn note(notification: &Notification, during: During, ledger: &mut Ledger, around: &Surroundings) {
     let key = Key::Refused {
         nr: notification.nr,
         args: telling(notification),
+        during,
     };
     if ledger.repeated(&key) {
         return;
     }
     let denied = describe(notification);
-    ledger.first(key, &denied.op.clone(), |_| {
+    ledger.first(key, &denied.op.clone(), |key| {
         let who = Who {
             pid: group_of(notification.tid),
             tid: notification.tid,
-            // The filter sees no stamp.
-            attribution: Attribution::Unknown,
+            during: key.during().clone(),
         };
         let detail = match denied.detail {
             serde_json::Value::Object(map) if !map.is_empty() => {
@@ -37,7 +38,7 @@ pub(super) fn note(notification: &Notification, ledger: &mut Ledger, around: &Su
             detail,
             exe: around.program(who.tid),
             errno: Some(errno_name(denied.errno)),
-            ..blank(denied.op.into(), Decision::Deny, Layer::Seccomp, who)
+            ..blank(denied.op.into(), Decision::Deny, Layer::Seccomp, &who)
         }
     });
 }

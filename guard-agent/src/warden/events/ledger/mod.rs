@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::{attempt::Key, backoff::Backoff, losses::Losses};
 use crate::{
-    audit::{Attribution, Body, Gap, GapKind, Kernel},
+    audit::{Activity, Attribution, Body, Gap, GapKind, Kernel},
     warden::subject::Subject,
 };
 
@@ -16,6 +16,9 @@ use crate::{
 const DENIED_BUDGET: usize = 1 << 20;
 /// The same of what was allowed: of its own, so that it never displaces a denial.
 const ALLOWED_BUDGET: usize = 256 << 10;
+/// What each call of the client adds, up to the whole: a server makes no calls by itself.
+const DENIED_A_CALL: usize = 32 << 10;
+const ALLOWED_A_CALL: usize = 16 << 10;
 /// Different ones remembered; a further one is counted.
 const MOST_DENIED: usize = 1024;
 const MOST_ALLOWED: usize = 512;
@@ -36,6 +39,8 @@ struct Book {
     operations: HashSet<String>,
     spent: usize,
     budget: usize,
+    /// The most that may be left of it.
+    whole: usize,
     most: usize,
     /// Something had no room: nothing new is taken, what is left is for repeats.
     full: bool,
@@ -48,19 +53,17 @@ impl Book {
             operations: HashSet::new(),
             spent: 0,
             budget,
+            whole: budget,
             most,
             full: false,
         }
     }
 
-    fn repeated(&mut self, key: &Key) -> bool {
-        match self.rows.get_mut(key) {
-            Some(row) => {
-                row.repeats += 1;
-                true
-            }
-            None => false,
-        }
+    /// The operation, when it was recorded before.
+    fn repeated(&mut self, key: &Key) -> Option<&str> {
+        let row = self.rows.get_mut(key)?;
+        row.repeats += 1;
+        Some(&row.record.op)
     }
 
     /// The record of an attempt not seen before, unless it is over the budget.
@@ -99,26 +102,66 @@ impl Book {
         Some(record)
     }
 
+    /// A call has begun.
+    fn refill(&mut self, bytes: usize) {
+        self.budget = (self.budget + bytes).min(self.spent + self.whole);
+        self.full = false;
+    }
+
     /// Records of the repeats that are due, and how many went over the budget.
     fn due(&mut self, tick: u64, last: bool) -> (Vec<Body>, u64) {
-        let (mut records, mut over) = (Vec::new(), 0);
+        let mut told = Repeats::default();
         for row in self.rows.values_mut() {
-            if row.repeats == 0 || !(last || row.when.is_due(tick)) {
-                continue;
+            if row.repeats > 0 && (last || row.when.is_due(tick)) {
+                row.when.told(tick);
+                told.tell(row, &mut self.spent, self.budget);
             }
-            row.when.told(tick);
-            let count = std::mem::take(&mut row.repeats);
-            let mut record = row.record.clone();
-            record.repeat = Some(count.into());
-            let size = size(&record);
-            if self.spent + size > self.budget {
-                over += count;
-                continue;
-            }
-            self.spent += size;
-            records.push(Body::Kernel(record));
         }
-        (records, over)
+        (told.records, told.over)
+    }
+
+    /// The same of all that happened in a call, which cannot be repeated any more.
+    fn retire(&mut self, call: u64) -> (Vec<Body>, u64) {
+        let mut told = Repeats::default();
+        let (spent, budget) = (&mut self.spent, self.budget);
+        self.rows.retain(|key, row| {
+            let over = key.during().calls.contains(&call);
+            if over && row.repeats > 0 {
+                told.tell(row, spent, budget);
+            }
+            !over
+        });
+        (told.records, told.over)
+    }
+}
+
+#[derive(Default)]
+struct Repeats {
+    records: Vec<Body>,
+    over: u64,
+}
+
+impl Repeats {
+    fn tell(&mut self, row: &mut Row, spent: &mut usize, budget: usize) {
+        let count = std::mem::take(&mut row.repeats);
+        let mut record = row.record.clone();
+        record.repeat = Some(count.into());
+        let size = size(&record);
+        if *spent + size > budget {
+            self.over += count;
+        } else {
+            *spent += size;
+            self.records.push(Body::Kernel(record));
+        }
+    }
+}
+
+/// Counts an attempt for the calls it may belong to, whether or not there is room for a record.
+fn note(activities: &mut HashMap<u64, Activity>, key: &Key, op: &str) {
+    for call in &key.during().calls {
+        if let Some(activity) = activities.get_mut(call) {
+            activity.note(op, key.allowed());
+        }
     }
 }
 
@@ -134,6 +177,8 @@ pub(in crate::warden) struct Ledger {
     denied: Book,
     allowed: Book,
     losses: Losses,
+    /// What happened so far in each call in flight.
+    activities: HashMap<u64, Activity>,
     pending: VecDeque<Body>,
     tick: u64,
     /// The first gap of what is over the budget is the quarantine's to tell.
@@ -147,6 +192,7 @@ impl Ledger {
             denied: Book::new(DENIED_BUDGET, MOST_DENIED),
             allowed: Book::new(ALLOWED_BUDGET, MOST_ALLOWED),
             losses: Losses::default(),
+            activities: HashMap::new(),
             pending: VecDeque::new(),
             tick: 0,
             quarantine,
@@ -160,11 +206,16 @@ impl Ledger {
         } else {
             &mut self.denied
         };
-        book.repeated(key)
+        let Some(op) = book.repeated(key) else {
+            return false;
+        };
+        note(&mut self.activities, key, op);
+        true
     }
 
     /// Takes an attempt that `repeated` does not know. Its record is made only if there is room.
     pub(super) fn first(&mut self, key: Key, op: &str, record: impl FnOnce(&Key) -> Kernel) {
+        note(&mut self.activities, &key, op);
         let over = if key.allowed() {
             GapKind::AllowedLost
         } else {
@@ -189,6 +240,24 @@ impl Ledger {
             Some(record) => self.pending.push_back(Body::Kernel(record)),
             None => self.losses.add(over, 1),
         }
+    }
+
+    /// A call is in flight from now on.
+    pub(super) fn call_begins(&mut self, call: u64) {
+        self.activities.insert(call, Activity::default());
+        self.denied.refill(DENIED_A_CALL);
+        self.allowed.refill(ALLOWED_A_CALL);
+    }
+
+    /// It is over: what happened in it, or in others at the same time. What is not told of that yet is to be told first.
+    pub(super) fn call_ends(&mut self, call: u64) -> Activity {
+        let (records, over) = self.denied.retire(call);
+        self.pending.extend(records);
+        self.losses.add(GapKind::OverBudget, over);
+        let (records, over) = self.allowed.retire(call);
+        self.pending.extend(records);
+        self.losses.add(GapKind::AllowedLost, over);
+        self.activities.remove(&call).unwrap_or_default()
     }
 
     /// What the kernel had no room for since the session began, and what was reported but could not be read.

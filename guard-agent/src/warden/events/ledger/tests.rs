@@ -6,13 +6,19 @@ use super::*;
 use crate::{
     audit::{Attribution, Decision, Layer},
     octets::Octets,
-    warden::events::attempt::{Given, To, Who, blank},
+    warden::events::{
+        attempt::{Given, To, Who, blank},
+        in_flight::During,
+    },
 };
 
 const WHO: Who = Who {
     pid: 1,
     tid: 1,
-    attribution: Attribution::Unknown,
+    during: During {
+        attribution: Attribution::Unknown,
+        calls: Vec::new(),
+    },
 };
 
 fn subject() -> Subject {
@@ -66,7 +72,7 @@ fn connect(port: u16) -> Key {
         reason: 1,
         errno: 1,
         to: To::Internet(std::net::SocketAddr::from(([192, 0, 2, 1], port))),
-        attribution: Attribution::Unknown,
+        during: During::unknown(),
     }
 }
 
@@ -82,7 +88,7 @@ fn opened(name: u32) -> Key {
         second: None,
         to: None,
         process: 0,
-        attribution: Attribution::Unknown,
+        during: During::unknown(),
     }
 }
 
@@ -95,7 +101,7 @@ fn attempt(ledger: &mut Ledger, key: Key, op: &'static str) {
     } else {
         Decision::Deny
     };
-    ledger.first(key, op, |_| blank(op.into(), decision, Layer::Unknown, WHO));
+    ledger.first(key, op, |_| blank(op.into(), decision, Layer::Unknown, &WHO));
 }
 
 #[test]
@@ -190,6 +196,99 @@ fn every_attempt_is_counted_once() {
     assert!(told.bytes <= DENIED_BUDGET);
 }
 
+fn in_call(key: Key, call: u64) -> Key {
+    match key {
+        Key::Net {
+            op,
+            family,
+            kind,
+            protocol,
+            reason,
+            errno,
+            to,
+            ..
+        } => Key::Net {
+            op,
+            family,
+            kind,
+            protocol,
+            reason,
+            errno,
+            to,
+            during: During {
+                attribution: Attribution::Sole,
+                calls: vec![call],
+            },
+        },
+        other => other,
+    }
+}
+
+/// A session may be long: what is alike in all its calls is on record for each, with its count, and nothing is over.
+#[test]
+fn ordinary_calls_have_room_however_many_come() {
+    let mut ledger = Ledger::new(&subject(), true);
+    let mut told = Told::default();
+    for call in 1..=5000 {
+        ledger.call_begins(call);
+        for port in 0..20 {
+            for _ in 0..3 {
+                attempt(&mut ledger, in_call(connect(port), call), "connect");
+            }
+        }
+        assert_eq!(ledger.call_ends(call).denied.0, 60);
+        // All of it is told when its call is over.
+        let before = told.first + told.repeated;
+        told.take(&mut ledger);
+        assert_eq!(told.first + told.repeated, before + 60);
+    }
+    assert_eq!(
+        (told.first, told.repeated, told.gaps),
+        (100_000, 200_000, 0),
+        "{told:?}"
+    );
+    assert!(!ledger.is_over());
+}
+
+/// A call adds what an ordinary one needs, and what is not used of it is not saved up.
+#[test]
+fn many_calls_buy_no_flood() {
+    let mut ledger = Ledger::new(&subject(), false);
+    for call in 1..=5000 {
+        ledger.call_begins(call);
+        ledger.call_ends(call);
+    }
+    let flood = |ledger: &mut Ledger, call, attempts: u32| {
+        ledger.call_begins(call);
+        let mut told = Told::default();
+        for number in 0..attempts {
+            let port = u16::try_from(number % 60_000).unwrap();
+            attempt(ledger, in_call(connect(port), call), "connect");
+            if number % 500 == 0 {
+                told.take(ledger);
+            }
+        }
+        ledger.call_ends(call);
+        ledger.finish();
+        told.take(ledger);
+        assert_eq!(
+            told.first + told.repeated + told.over,
+            u64::from(attempts),
+            "{told:?}"
+        );
+        told
+    };
+    let first = flood(&mut ledger, 6000, 50_000);
+    assert!(first.over > 0 && first.bytes <= DENIED_BUDGET, "{first:?}");
+    // What was used up comes back call by call.
+    for call in 6001..6100 {
+        let next = flood(&mut ledger, call, 2000);
+        assert!(next.bytes <= DENIED_BUDGET, "{next:?}");
+    }
+    let late = flood(&mut ledger, 6100, 50_000);
+    assert!(late.first > 0 && late.bytes <= DENIED_BUDGET, "{late:?}");
+}
+
 #[test]
 fn a_flood_of_one_kind_does_not_hide_another() {
     let mut ledger = Ledger::new(&subject(), false);
@@ -199,6 +298,7 @@ fn a_flood_of_one_kind_does_not_hide_another() {
     }
     let _ = ledger.take(usize::MAX);
     let ptrace = || Key::Refused {
+        during: During::unknown(),
         nr: 101,
         args: [0; 6],
     };
@@ -249,7 +349,7 @@ fn long_records_end_at_the_bytes() {
             };
             ledger.first(key, op, |_| Kernel {
                 path: Some(Octets(vec![b'x'; 4096])),
-                ..blank(op.into(), decision, Layer::Unknown, WHO)
+                ..blank(op.into(), decision, Layer::Unknown, &WHO)
             });
         }
         ledger.finish();

@@ -9,6 +9,7 @@ use guard_common::told::told;
 use super::{
     attempt::{Key, Who, blank},
     desk::Surroundings,
+    in_flight::During,
     ledger::Ledger,
 };
 use crate::{
@@ -18,8 +19,8 @@ use crate::{
 };
 
 /// Takes one event.
-pub(super) fn note(event: VerdictEvent, ledger: &mut Ledger, around: &Surroundings) {
-    let who = Who::from(&event.origin);
+pub(super) fn note(event: VerdictEvent, during: During, ledger: &mut Ledger, around: &Surroundings) {
+    let who = Who::of(&event.origin, during);
     let (hook, nlink) = (event.hook, event.nlink);
     let op = words::operation(hook, event.needs);
     let key = Key::Verdict {
@@ -32,7 +33,7 @@ pub(super) fn note(event: VerdictEvent, ledger: &mut Ledger, around: &Surroundin
         ino: event.ino,
         detail: event.detail,
         names: event.names,
-        attribution: who.attribution,
+        during: who.during.clone(),
     };
     if ledger.repeated(&key) {
         return;
@@ -47,7 +48,7 @@ pub(super) fn note(event: VerdictEvent, ledger: &mut Ledger, around: &Surroundin
             // No program tells of others on this hook.
             (None, None) => (Layer::Unknown, None),
         };
-        let blank = blank(op.into(), Decision::Deny, layer, who);
+        let blank = blank(op.into(), Decision::Deny, layer, &who);
         let Key::Verdict {
             errno,
             needs,

@@ -140,6 +140,16 @@ impl Event {
         }
     }
 
+    /// The bits of the calls in flight, and when that was.
+    pub fn stamped(&self) -> (Option<u64>, u64) {
+        match self {
+            Self::Net(event) => (event.calls, event.ktime_ns),
+            Self::Call(event) => (event.origin.calls, event.origin.ktime_ns),
+            Self::Exec(event) => (event.origin.calls, event.origin.ktime_ns),
+            Self::Verdict(event) => (event.origin.calls, event.origin.ktime_ns),
+        }
+    }
+
     pub fn cgroup_id(&self) -> u64 {
         match self {
             Self::Net(event) => event.cgroup_id,

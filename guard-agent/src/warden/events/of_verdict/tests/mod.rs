@@ -9,12 +9,13 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    audit::{Body, Filter, PathPattern},
+    audit::{Activity, Body, Filter, PathPattern},
     config::rights::Rights,
     link::message::View,
     proof::LsmList,
     warden::{
         events::{
+            in_flight::InFlight,
             modules::{Landlock, Modules},
             mounts::Mounts,
             places::Places,
@@ -101,7 +102,8 @@ fn told(ledger: &mut Ledger) -> Vec<Value> {
 
 fn record(event: VerdictEvent) -> Value {
     let mut ledger = Ledger::new(&Subject::test("files", None), false);
-    note(event, &mut ledger, &surroundings());
+    let during = InFlight::new(true).at(event.origin.calls, event.origin.ktime_ns);
+    note(event, during, &mut ledger, &surroundings());
     let [one] = <[Value; 1]>::try_from(told(&mut ledger)).unwrap();
     one
 }
@@ -270,9 +272,14 @@ fn what_another_module_refused_is_its_own_where_that_is_known() {
     );
     // It is not the same attempt as one that our own program refused.
     let (around, mut ledger) = (surroundings(), Ledger::new(&Subject::test("files", None), false));
-    note(others(&hooks::FILE_OPEN, 13), &mut ledger, &around);
+    note(
+        others(&hooks::FILE_OPEN, 13),
+        During::unknown(),
+        &mut ledger,
+        &around,
+    );
     let ours = about(&hooks::FILE_OPEN, hooks::REASON_OUTSIDE, "etc/shadow", READ, 0);
-    note(ours, &mut ledger, &around);
+    note(ours, During::unknown(), &mut ledger, &around);
     assert_eq!(self::told(&mut ledger).len(), 2);
 }
 
@@ -314,11 +321,11 @@ fn the_same_refusal_is_counted_and_another_is_told() {
         let mut event = again();
         // Who, when and how many names a file has by now make no other attempt.
         (event.origin.tid, event.origin.ktime_ns, event.nlink) = (number, number.into(), Some(number));
-        note(event, &mut ledger, &around);
+        note(event, During::unknown(), &mut ledger, &around);
     }
     let mut another = again();
     another.ino = Some(6);
-    note(another, &mut ledger, &around);
+    note(another, During::unknown(), &mut ledger, &around);
     assert_eq!(told(&mut ledger).len(), 2);
     ledger.finish();
     let rest = told(&mut ledger);
@@ -332,44 +339,84 @@ fn the_same_refusal_is_counted_and_another_is_told() {
 #[test]
 fn what_happens_during_calls_is_told_apart_from_what_does_not() {
     let (around, mut ledger) = (surroundings(), Ledger::new(&Subject::test("files", None), false));
-    for calls in [
-        None,
-        Some(0),
-        Some(1),
-        Some(4),
-        Some(5),
-        Some(0),
-        None,
-        Some(u64::MAX),
-    ] {
-        let mut event = about(
+    let mut flight = InFlight::new(true);
+    flight.begin(1, 0, 1);
+    flight.begin(7, 2, 1);
+    for calls in [None, Some(0), Some(1), Some(4), Some(5), Some(0), None, Some(5)] {
+        let event = about(
             &hooks::FILE_OPEN,
             hooks::REASON_NO_CALL,
             "home/u/project/x",
             WRITE,
             3,
         );
-        event.origin.calls = calls;
-        note(event, &mut ledger, &around);
+        note(event, flight.at(calls, 2), &mut ledger, &around);
     }
     ledger.finish();
     let told: Vec<Value> = told(&mut ledger)
         .iter()
         .map(|record| {
-            assert_eq!(
-                (&record["reason"], &record["calls"]),
-                (&json!("no-call-needs-it"), &json!([]))
-            );
-            json!([record["attribution"], record["repeat"]])
+            assert_eq!(record["reason"], "no-call-needs-it");
+            json!([record["attribution"], record["calls"], record["repeat"]])
         })
         .collect();
-    let first = ["unknown", "idle", "sole", "one-of"].map(|word| json!([word, null]));
-    assert_eq!(told[..4], first);
-    // One more of each kind came, in no order.
-    for word in ["unknown", "idle", "sole", "one-of"] {
-        assert!(told[4..].contains(&json!([word, 1])), "{told:?}");
+    let rows = [
+        ("unknown", json!([])),
+        ("idle", json!([])),
+        ("sole", json!(["1"])),
+        ("sole", json!(["7"])),
+        ("one-of", json!(["1", "7"])),
+    ];
+    for (at, (word, calls)) in rows.iter().enumerate() {
+        assert_eq!(told[at], json!([word, calls, null]));
+    }
+    // One more of some came, in no order.
+    for at in [0, 1, 4] {
+        let (word, calls) = &rows[at];
+        assert!(told[5..].contains(&json!([word, calls, 1])), "{told:?}");
     }
     assert_eq!(told.len(), 8);
+}
+
+#[test]
+fn what_happened_in_a_call_is_counted_for_it_and_whatever_was_with_it() {
+    let (around, mut ledger) = (surroundings(), Ledger::new(&Subject::test("files", None), false));
+    let mut flight = InFlight::new(true);
+    flight.begin(1, 0, 1);
+    flight.begin(7, 2, 1);
+    ledger.call_begins(1);
+    ledger.call_begins(7);
+    for (calls, hook) in [
+        (Some(1), &hooks::FILE_OPEN),
+        (Some(1), &hooks::FILE_OPEN),
+        (Some(5), &hooks::FILE_OPEN),
+        (Some(4), &hooks::SB_MOUNT),
+        (Some(0), &hooks::SB_MOUNT),
+    ] {
+        note(
+            event(hook, hooks::REASON_OUTSIDE),
+            flight.at(calls, 2),
+            &mut ledger,
+            &around,
+        );
+    }
+    let counts = |allowed: u64, denied: u64| json!({"allowed": allowed, "denied": denied});
+    assert_eq!(
+        serde_json::to_value(ledger.call_ends(1)).unwrap(),
+        json!({"allowed": 0, "denied": 3, "by_op": {"open": counts(0, 3)}})
+    );
+    assert_eq!(
+        serde_json::to_value(ledger.call_ends(7)).unwrap(),
+        json!({"allowed": 0, "denied": 2, "by_op": {"mount": counts(0, 1), "open": counts(0, 1)}})
+    );
+    // What is over has no more.
+    note(
+        event(&hooks::SB_MOUNT, hooks::REASON_NEVER),
+        flight.at(Some(1), 2),
+        &mut ledger,
+        &around,
+    );
+    assert_eq!(ledger.call_ends(1), Activity::default());
 }
 
 #[test]
