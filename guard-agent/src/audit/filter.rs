@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::{
     body::{Decision, Layer, errno_name},
+    call::Status,
     record::{Kind, Stamp},
 };
 use crate::{confine::seccomp::names, octets::Octets};
@@ -24,6 +25,10 @@ pub struct Filter {
     pub kinds: Vec<Kind>,
     pub sessions: Vec<String>,
     pub servers: Vec<String>,
+    /// Records of these calls, and what may have happened in them.
+    pub calls: Vec<String>,
+    pub tools: Vec<String>,
+    pub statuses: Vec<Status>,
     pub since: Option<Stamp>,
     pub until: Option<Stamp>,
     pub ops: Vec<Op>,
@@ -48,7 +53,15 @@ impl Filter {
         one_of(&self.kinds, |kind| kind.name() == text("kind"))
             && one_of(&self.sessions, |session| session == text("session"))
             && one_of(&self.servers, |server| server == text("server"))
+            && one_of(&self.calls, |call| is_of_call(record, call))
+            && (!self.is_about_calls() || self.admits_call(text))
             && (!self.is_about_kernel() || self.admits_kernel(record, text))
+    }
+
+    fn admits_call<'a>(&self, text: impl Fn(&str) -> &'a str) -> bool {
+        text("kind") == Kind::Call.name()
+            && one_of(&self.tools, |tool| tool == text("tool"))
+            && one_of(&self.statuses, |status| status.name() == text("status"))
     }
 
     fn admits_kernel<'a>(&self, record: &'a Value, text: impl Fn(&str) -> &'a str) -> bool {
@@ -81,6 +94,11 @@ impl Filter {
                 && self.pids.is_empty())
     }
 
+    /// Whether it asks for something that only `call` records have.
+    pub fn is_about_calls(&self) -> bool {
+        !(self.tools.is_empty() && self.statuses.is_empty())
+    }
+
     /// Why nothing can ever pass, when that is so.
     pub fn contradiction(&self) -> Option<String> {
         if let (Some(since), Some(until)) = (self.since, self.until)
@@ -89,6 +107,14 @@ impl Filter {
             return Some(format!(
                 "it asks for records since {since} until {until}, which is before"
             ));
+        }
+        if self.is_about_calls()
+            && (self.is_about_kernel() || !one_of(&self.kinds, |kind| *kind == Kind::Call))
+        {
+            return Some("only records of the kind `call` have a tool or a status".into());
+        }
+        if !self.calls.is_empty() && self.kinds == [Kind::Checkpoint] {
+            return Some("records of the kind `checkpoint` name no call".into());
         }
         if self.is_about_kernel() && !one_of(&self.kinds, |kind| *kind == Kind::Kernel) {
             return Some(
@@ -104,6 +130,15 @@ impl Filter {
         (!self.sessions.is_empty() && self.kinds == [Kind::Checkpoint])
             .then(|| "records of the kind `checkpoint` name no session".into())
     }
+}
+
+fn is_of_call(record: &Value, call: &str) -> bool {
+    let among = |calls: &Value| {
+        calls
+            .as_array()
+            .is_some_and(|calls| calls.iter().any(|one| one == call))
+    };
+    record.get("call").is_some_and(|one| one == call) || record.get("calls").is_some_and(among)
 }
 
 fn one_of<T>(wanted: &[T], is: impl Fn(&T) -> bool) -> bool {

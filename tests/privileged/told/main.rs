@@ -6,6 +6,7 @@ mod events;
 mod limits;
 mod records;
 mod secrets;
+mod show;
 
 #[path = "../protocol/duo.rs"]
 #[allow(dead_code, reason = "shared with the tests of the protocol")]

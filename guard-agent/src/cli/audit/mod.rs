@@ -1,6 +1,7 @@
 //! `guard-agent audit`: look at the trail, search it, and prove it.
 
 mod query;
+mod show;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,8 @@ enum AuditCommand {
     Tail(tail::TailArgs),
     /// Show or count the records that fit
     Query(Box<query::QueryArgs>),
+    /// Tell one call: who asked what, what each gate said, what the server did, what came of it
+    Show(show::ShowArgs),
 }
 
 pub fn run(args: AuditArgs) -> Result<ExitStatus, Refusal> {
@@ -42,6 +45,7 @@ pub fn run(args: AuditArgs) -> Result<ExitStatus, Refusal> {
         AuditCommand::Verify(args) => verify::run(args),
         AuditCommand::Tail(args) => tail::run(args),
         AuditCommand::Query(args) => query::run(&args),
+        AuditCommand::Show(args) => show::run(args),
     }
 }
 

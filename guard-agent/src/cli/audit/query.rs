@@ -12,7 +12,7 @@ use super::{
 use crate::{
     audit::{
         self, AddressPattern, AuditError, By, Damage, Decision, Errno, Filter, Found, Groups, Kind, Layer,
-        Op, PathPattern, Query,
+        Op, PathPattern, Query, Status,
     },
     cli::out::{self, Out, Stop},
     exit::ExitStatus,
@@ -44,6 +44,15 @@ pub(super) struct QueryArgs {
     /// Only this session
     #[arg(long, value_name = "ID")]
     session: Vec<String>,
+    /// Only this call of a session, and what may have happened in it
+    #[arg(long, value_name = "NUMBER")]
+    call: Vec<String>,
+    /// Only calls of this tool
+    #[arg(long, value_name = "NAME")]
+    tool: Vec<String>,
+    /// Only calls that ended so
+    #[arg(long, value_name = "STATUS")]
+    status: Vec<Status>,
     /// Only this operation, such as `openat` or `connect`
     #[arg(long, value_name = "NAME")]
     op: Vec<Op>,
@@ -127,6 +136,9 @@ fn filter(args: &QueryArgs) -> Result<Filter, Refusal> {
         kinds: args.kind.clone(),
         sessions: args.session.clone(),
         servers: args.server.clone(),
+        calls: args.call.clone(),
+        tools: args.tool.clone(),
+        statuses: args.status.clone(),
         since: args.since.map(When::since),
         until: args.until.map(When::until),
         ops: args.op.clone(),
