@@ -1,0 +1,308 @@
+//! Patterns for names of tools and prompts and for addresses of resources.
+//!
+//! `*` is any run of characters without a `/`, also an empty one. Only for resources, `**` as the last part is
+//! everything beneath. Every other character stands for itself.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    fmt,
+};
+
+use crate::config::printable;
+
+/// What the protocol allows a tool's name to have.
+const NAME_MOST: usize = 128;
+/// Far above any address a pattern is written for.
+const URI_MOST: usize = 4096;
+/// Patterns are compared with each other in memory that grows with them.
+const URI_PATTERN_MOST: usize = 512;
+/// Two patterns are compared up to so many states; beyond it nothing is claimed about them.
+const STATES_MOST: usize = 1 << 14;
+
+/// One pattern that can match something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern {
+    text: String,
+    tokens: Vec<Token>,
+    /// Bytes before the first `*`.
+    prefix: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Token {
+    One(u8),
+    /// `*`
+    Part,
+    /// `**`
+    Rest,
+}
+
+/// Why nothing can match: a cause, and what to do.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Dead {
+    pub why: String,
+    pub fix: String,
+}
+
+impl Dead {
+    fn new(why: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self {
+            why: why.into(),
+            fix: fix.into(),
+        }
+    }
+}
+
+impl Pattern {
+    /// For names of tools and prompts.
+    pub fn name(text: &str) -> Result<Self, Dead> {
+        if let Some(other) = text.chars().find(|one| *one != '*' && !in_name(*one)) {
+            return Err(Dead::new(
+                format!("{}, so it never matches", cannot_have(other)),
+                "use ASCII letters, digits, `_`, `-`, `.` and `/`; `*` stands for any of them but `/`",
+            ));
+        }
+        if text.contains("**") {
+            return Err(Dead::new(
+                "`**` is `*` twice, and neither passes a `/`",
+                "write `*` once for each part between `/`",
+            ));
+        }
+        let literal = text.bytes().filter(|byte| *byte != b'*').count();
+        // With all of it literal, `*` would have nothing left to stand for.
+        if literal > NAME_MOST - usize::from(text.contains('*')) {
+            return Err(Dead::new(
+                format!("no name has more than {NAME_MOST} characters, so it never matches"),
+                "shorten it",
+            ));
+        }
+        Self::parsed(text)
+    }
+
+    /// For addresses of resources.
+    pub fn uri(text: &str) -> Result<Self, Dead> {
+        if let Some(other) = text.chars().find(|one| !one.is_ascii_graphic()) {
+            return Err(Dead::new(
+                format!("an address has no {}, so it never matches", named(other)),
+                "write it with `%` and two digits, as addresses do",
+            ));
+        }
+        if text.len() > URI_PATTERN_MOST {
+            return Err(Dead::new(
+                format!("it is longer than {URI_PATTERN_MOST} characters"),
+                "shorten it with `*`",
+            ));
+        }
+        let body = match text.strip_suffix("**") {
+            Some(body) if body.is_empty() || body.ends_with('/') => body,
+            _ => text,
+        };
+        if body.contains("**") {
+            return Err(Dead::new(
+                "`**` stands only for a whole last part",
+                "end it with `/**`, or write `*` once for each part between `/`",
+            ));
+        }
+        if !plain_uri(body) {
+            return Err(Dead::new(
+                "an address with `.` or `..` as a part, or with `%2e`, `%2f` or `%5c`, is allowed to nobody",
+                "write the address without them",
+            ));
+        }
+        Self::parsed(text)
+    }
+
+    fn parsed(text: &str) -> Result<Self, Dead> {
+        if text.is_empty() {
+            return Err(Dead::new(
+                "it is empty, and no name is",
+                "write a name, or `*`",
+            ));
+        }
+        let mut tokens: Vec<Token> = Vec::with_capacity(text.len());
+        for byte in text.bytes() {
+            match (byte, tokens.last_mut()) {
+                (b'*', Some(last @ Token::Part)) => *last = Token::Rest,
+                (b'*', _) => tokens.push(Token::Part),
+                (byte, _) => tokens.push(Token::One(byte)),
+            }
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            prefix: text.find('*').unwrap_or(text.len()),
+            tokens,
+        })
+    }
+
+    /// It is one name.
+    pub fn is_exact(&self) -> bool {
+        self.prefix == self.text.len()
+    }
+
+    /// What stands before the first `*`.
+    pub fn prefix(&self) -> &str {
+        self.text.get(..self.prefix).unwrap_or(&self.text)
+    }
+
+    /// In time that the lengths bound, without memory of its own.
+    pub fn matches(&self, name: &str) -> bool {
+        let name = name.as_bytes();
+        let (mut token, mut at) = (0, 0);
+        // The last `*`: the token behind it, and where what it stands for ends.
+        let mut last = None;
+        loop {
+            match self.tokens.get(token) {
+                Some(Token::Rest) => return true,
+                Some(Token::Part) => {
+                    token += 1;
+                    last = Some((token, at));
+                    continue;
+                }
+                Some(Token::One(byte)) if name.get(at) == Some(byte) => {
+                    (token, at) = (token + 1, at + 1);
+                    continue;
+                }
+                None if at == name.len() => return true,
+                _ => {}
+            }
+            // Each `/` of the name is one of the pattern, so an earlier `*` could not help.
+            match last {
+                Some((behind, end)) if name.get(end).is_some_and(|byte| *byte != b'/') => {
+                    (token, at) = (behind, end + 1);
+                    last = Some((behind, end + 1));
+                }
+                _ => return false,
+            }
+        }
+    }
+
+    /// A name that both match, one of the shortest.
+    pub fn shared(&self, other: &Self) -> Option<String> {
+        let start = (self.closure([0]), other.closure([0]));
+        let alphabet = self.alphabet(other);
+        let mut seen = HashSet::from([start.clone()]);
+        let mut queue = VecDeque::from([(start, String::new())]);
+        while let Some(((ours, theirs), name)) = queue.pop_front() {
+            // An empty name is none.
+            if self.ends(&ours) && other.ends(&theirs) && !name.is_empty() {
+                return Some(name);
+            }
+            for byte in &alphabet {
+                let next = (self.step(&ours, *byte), other.step(&theirs, *byte));
+                let dead = next.0.is_empty() || next.1.is_empty();
+                if !dead && seen.len() < STATES_MOST && seen.insert(next.clone()) {
+                    queue.push_back((next, format!("{name}{}", char::from(*byte))));
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether every name that `other` matches is matched here too.
+    pub fn covers(&self, other: &Self) -> bool {
+        let start = (self.closure([0]), other.closure([0]));
+        let alphabet = self.alphabet(other);
+        let mut seen = HashSet::from([start.clone()]);
+        let mut queue = VecDeque::from([start]);
+        while let Some((ours, theirs)) = queue.pop_front() {
+            if other.ends(&theirs) && !self.ends(&ours) {
+                return false;
+            }
+            for byte in &alphabet {
+                let next = (self.step(&ours, *byte), other.step(&theirs, *byte));
+                if !next.1.is_empty() && seen.insert(next.clone()) {
+                    if seen.len() > STATES_MOST {
+                        return false;
+                    }
+                    queue.push_back(next);
+                }
+            }
+        }
+        true
+    }
+
+    /// Every byte the two tell from others, `/`, and one that stands for the rest.
+    fn alphabet(&self, other: &Self) -> Vec<u8> {
+        let mut bytes = vec![b'/'];
+        for token in self.tokens.iter().chain(&other.tokens) {
+            if let Token::One(byte) = token {
+                bytes.push(*byte);
+            }
+        }
+        bytes.sort_unstable();
+        bytes.dedup();
+        let rest = (b'a'..=b'z').chain(b'!'..=b'~').find(|byte| !bytes.contains(byte));
+        bytes.extend(rest);
+        bytes
+    }
+
+    /// The places in the pattern where one can be without reading more, in order.
+    fn closure(&self, places: impl IntoIterator<Item = usize>) -> Vec<usize> {
+        let mut all = Vec::new();
+        for mut place in places {
+            all.push(place);
+            while matches!(self.tokens.get(place), Some(Token::Part | Token::Rest)) {
+                place += 1;
+                all.push(place);
+            }
+        }
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    fn step(&self, places: &[usize], byte: u8) -> Vec<usize> {
+        self.closure(places.iter().filter_map(|place| match self.tokens.get(*place)? {
+            Token::One(one) => (*one == byte).then_some(place + 1),
+            Token::Part => (byte != b'/').then_some(*place),
+            Token::Rest => Some(*place),
+        }))
+    }
+
+    fn ends(&self, places: &[usize]) -> bool {
+        places.contains(&self.tokens.len())
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Whether rules speak of such a name at all. One that is none is allowed to nobody.
+pub fn is_name(name: &str) -> bool {
+    (1..=NAME_MOST).contains(&name.len()) && name.chars().all(in_name)
+}
+
+/// The same of a resource's address. Two servers may read `..` and its other spellings differently.
+pub fn is_uri(uri: &str) -> bool {
+    (1..=URI_MOST).contains(&uri.len()) && uri.bytes().all(|byte| byte.is_ascii_graphic()) && plain_uri(uri)
+}
+
+fn plain_uri(uri: &str) -> bool {
+    let lower = uri.to_ascii_lowercase();
+    let encoded = ["%2e", "%2f", "%5c"].iter().any(|other| lower.contains(other));
+    let dots = uri
+        .split(['/', '\\', '?', '#', ':'])
+        .any(|part| part == "." || part == "..");
+    !encoded && !dots
+}
+
+fn in_name(one: char) -> bool {
+    one.is_ascii_alphanumeric() || matches!(one, '_' | '-' | '.' | '/')
+}
+
+/// "a name has no `?`": for what only looks like a letter, which one it is.
+pub(super) fn cannot_have(other: char) -> String {
+    format!("a name has no {}", named(other))
+}
+
+fn named(other: char) -> String {
+    let shown = printable(&other.to_string());
+    if other.is_ascii() {
+        format!("`{shown}`")
+    } else {
+        format!("`{shown}` (U+{:04X}, not ASCII)", u32::from(other))
+    }
+}
