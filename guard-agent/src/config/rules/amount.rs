@@ -111,7 +111,11 @@ mod tests {
     #[test]
     fn times() {
         for (text, seconds) in [("30s", 30), ("15m", 900), ("1h", 3600), ("31d", 31 * 86_400)] {
-            assert_eq!(Period::parse(text), Ok(Period(Duration::from_secs(seconds))), "{text}");
+            assert_eq!(
+                Period::parse(text),
+                Ok(Period(Duration::from_secs(seconds))),
+                "{text}"
+            );
         }
         for (text, why) in [
             ("0s", "is no time at all"),
@@ -120,7 +124,18 @@ mod tests {
         ] {
             assert_eq!(Period::parse(text), Err(why), "{text}");
         }
-        for text in ["", "s", "5", "-1s", "+1s", "1.5h", "1 s", "1S", "ä", "99999999999999999999s"] {
+        for text in [
+            "",
+            "s",
+            "5",
+            "-1s",
+            "+1s",
+            "1.5h",
+            "1 s",
+            "1S",
+            "ä",
+            "99999999999999999999s",
+        ] {
             let why = Period::parse(text).unwrap_err();
             assert!(why.starts_with("is not a time"), "{text}: {why}");
         }
@@ -130,20 +145,43 @@ mod tests {
     fn amounts_a_day() {
         assert_eq!(Daily::parse("20/day"), Ok(Daily(20)));
         assert_eq!(Daily::parse("0/day"), Err("allows nothing"));
-        for text in ["", "/day", "20", "20/hour", "-1/day", "1.5/day", "20/1d", "99999999999999999999/day"] {
-            assert_eq!(Daily::parse(text), Err("is not an amount a day such as \"20/day\""), "{text}");
+        for text in [
+            "",
+            "/day",
+            "20",
+            "20/hour",
+            "-1/day",
+            "1.5/day",
+            "20/1d",
+            "99999999999999999999/day",
+        ] {
+            assert_eq!(
+                Daily::parse(text),
+                Err("is not an amount a day such as \"20/day\""),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn rates() {
         let minute = Duration::from_secs(60);
-        assert_eq!(Rate::parse("10/1m"), Ok(Rate { calls: 10, window: minute }));
+        assert_eq!(
+            Rate::parse("10/1m"),
+            Ok(Rate {
+                calls: 10,
+                window: minute
+            })
+        );
         assert_eq!(Rate::parse("0/1m"), Err("allows nothing"));
         assert_eq!(Rate::parse("1/0s"), Err("is no time at all"));
         assert_eq!(Rate::parse("1/32d"), Err("is longer than 31 days"));
         for text in ["", "10", "/1m", "10/", "10/m", "10/day", "-1/1m", "1/1m/1m"] {
-            assert_eq!(Rate::parse(text), Err("is not a rate such as \"10/1m\""), "{text}");
+            assert_eq!(
+                Rate::parse(text),
+                Err("is not a rate such as \"10/1m\""),
+                "{text}"
+            );
         }
     }
 }

@@ -82,7 +82,12 @@ pub(super) fn resolve(
             ));
         }
         known(name, "server", &raw.servers, servers)?;
-        known(name, "tenant", &raw.tenants, &tenants.iter().copied().collect::<Vec<_>>())?;
+        known(
+            name,
+            "tenant",
+            &raw.tenants,
+            &tenants.iter().copied().collect::<Vec<_>>(),
+        )?;
         operators.push(Operator {
             name: name.clone(),
             key,
@@ -102,11 +107,18 @@ fn known(operator: &str, of: &str, names: &[Spanned<String>], there: &[&str]) ->
     for name in names {
         label(name, of)?;
         if !there.contains(&name.as_ref().as_str()) {
-            let where_from = if of == "server" { "is no `[server.…]` of this file" } else { "is the tenant of no identity" };
+            let where_from = if of == "server" {
+                "is no `[server.…]` of this file"
+            } else {
+                "is the tenant of no identity"
+            };
             return Err(Fault::at(
                 name,
                 format!("operator `{operator}`: `{}` {where_from}", name.as_ref()),
-                format!("correct the {of}{}", near::meant(name.as_ref(), there.iter().copied())),
+                format!(
+                    "correct the {of}{}",
+                    near::meant(name.as_ref(), there.iter().copied())
+                ),
             ));
         }
     }

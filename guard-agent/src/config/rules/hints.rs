@@ -25,11 +25,20 @@ fn look_alikes(policy: &Policy, hints: &mut Vec<String>) {
     tell("roles", policy.roles.keys().map(String::as_str).collect());
     let people = policy.identities.by_uid.values();
     tell("users", people.clone().map(|who| who.user.as_str()).collect());
-    tell("tenants", people.filter_map(|who| who.tenant.as_deref()).collect());
+    tell(
+        "tenants",
+        people.filter_map(|who| who.tenant.as_deref()).collect(),
+    );
     for (name, server) in &policy.servers {
         let exact = server.tools.iter().filter_map(|tool| tool.pattern.as_ref());
-        let names: Vec<String> = exact.filter(|pattern| pattern.is_exact()).map(ToString::to_string).collect();
-        tell(&format!("tools of server `{name}`"), names.iter().map(String::as_str).collect());
+        let names: Vec<String> = exact
+            .filter(|pattern| pattern.is_exact())
+            .map(ToString::to_string)
+            .collect();
+        tell(
+            &format!("tools of server `{name}`"),
+            names.iter().map(String::as_str).collect(),
+        );
     }
 }
 
@@ -54,7 +63,9 @@ fn without_use(policy: &Policy, hints: &mut Vec<String>) {
         for pattern in server.tools.iter().filter_map(|tool| tool.pattern.as_ref()) {
             let mut tools = here.iter().filter(|entry| entry.object == Object::Tool);
             if !tools.any(|entry| entry.pattern.shared(pattern).is_some()) {
-                hints.push(format!("no role allows tool `{pattern}` of server `{name}`, so its rule is never asked"));
+                hints.push(format!(
+                    "no role allows tool `{pattern}` of server `{name}`, so its rule is never asked"
+                ));
             }
         }
     }
@@ -63,12 +74,23 @@ fn without_use(policy: &Policy, hints: &mut Vec<String>) {
 /// Tools that nobody can approve.
 fn approvals(policy: &Policy, hints: &mut Vec<String>) {
     for (name, server) in &policy.servers {
-        if policy.approval.operators.iter().any(|operator| operator.servers.contains(name)) {
+        if policy
+            .approval
+            .operators
+            .iter()
+            .any(|operator| operator.servers.contains(name))
+        {
             continue;
         }
-        for tool in server.tools.iter().filter(|tool| tool.quadrant == Quadrant::Approve) {
+        for tool in server
+            .tools
+            .iter()
+            .filter(|tool| tool.quadrant == Quadrant::Approve)
+        {
             if let Some(pattern) = &tool.pattern {
-                hints.push(format!("tool `{pattern}` of server `{name}` needs approval, and no operator can give it"));
+                hints.push(format!(
+                    "tool `{pattern}` of server `{name}` needs approval, and no operator can give it"
+                ));
             }
         }
     }

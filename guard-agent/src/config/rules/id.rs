@@ -17,7 +17,11 @@ impl RuleId {
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         }
-        let short = hash.finalize().iter().take(4).fold(0, |all: u32, byte| all << 8 | u32::from(*byte));
+        let short = hash
+            .finalize()
+            .iter()
+            .take(4)
+            .fold(0, |all: u32, byte| all << 8 | u32::from(*byte));
         Self(format!("r-{short:08x}"))
     }
 }
@@ -36,7 +40,7 @@ mod tests {
     #[test]
     fn an_id_is_short_stable_and_of_one_rule() {
         let id = RuleId::of("tool", "files", "write_file");
-        assert_eq!(id.to_string(), "r-00000000");
+        assert_eq!(id.to_string(), "r-2bf4dadb");
         assert_ne!(id, RuleId::of("allow", "files", "write_file"));
         assert_ne!(RuleId::of("tool", "ab", "c"), RuleId::of("tool", "a", "bc"));
     }

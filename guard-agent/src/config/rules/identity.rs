@@ -38,7 +38,8 @@ pub(super) fn resolve(
     raw: Option<&Spanned<raw::Identity>>,
     roles: &BTreeMap<String, Role>,
 ) -> Result<Identities, Fault> {
-    const FIX: &str = "add a role, and who has it: `[identity] peer.uid.1000 = { user = \"ann\", roles = [\"clerk\"] }`";
+    const FIX: &str =
+        "add a role, and who has it: `[identity] peer.uid.1000 = { user = \"ann\", roles = [\"clerk\"] }`";
     let Some(place) = raw else {
         return Err(Fault::of_all(
             "it locks out everybody: without `[identity]` nobody has a role, and without a role nothing is allowed",
@@ -47,7 +48,11 @@ pub(super) fn resolve(
     };
     let asked = place.as_ref();
     if asked.peer.uid.is_empty() {
-        return Err(Fault::at(place, "it locks out everybody: `peer.uid` names nobody", FIX));
+        return Err(Fault::at(
+            place,
+            "it locks out everybody: `peer.uid` names nobody",
+            FIX,
+        ));
     }
     let mut by_uid = BTreeMap::new();
     for (key, person) in &asked.peer.uid {
@@ -55,9 +60,10 @@ pub(super) fn resolve(
         by_uid.insert(uid, identity(key, person, roles)?);
     }
     let tenant_param = asked.tenant_param.as_ref().map(tenant_param).transpose()?;
-    if let (Some(param), Some((uid, _))) =
-        (&asked.tenant_param, by_uid.iter().find(|(_, who)| who.tenant.is_none()))
-        && by_uid.values().all(|who| who.tenant.is_none())
+    if let (Some(param), Some((uid, _))) = (
+        &asked.tenant_param,
+        by_uid.iter().find(|(_, who)| who.tenant.is_none()),
+    ) && by_uid.values().all(|who| who.tenant.is_none())
     {
         return Err(Fault::at(
             param,

@@ -95,13 +95,16 @@ fn somebody_may_something(policy: &Policy) -> Result<(), Fault> {
         return Ok(());
     }
     let in_use = policy.identities.by_uid.values().flat_map(|who| &who.roles);
-    let mut allowed = in_use.filter_map(|name| policy.roles.get(name)).flat_map(|role| &role.allow);
+    let mut allowed = in_use
+        .filter_map(|name| policy.roles.get(name))
+        .flat_map(|role| &role.allow);
     let runs = allowed.any(|entry| {
         let tools = policy.servers.get(&entry.server).map(|server| &server.tools);
         entry.object != Object::Tool
             || tools.into_iter().flatten().any(|tool| {
                 let pattern = tool.pattern.as_ref();
-                tool.quadrant != Quadrant::Approve && pattern.is_some_and(|pattern| pattern.shared(&entry.pattern).is_some())
+                tool.quadrant != Quadrant::Approve
+                    && pattern.is_some_and(|pattern| pattern.shared(&entry.pattern).is_some())
             })
     });
     if runs {

@@ -68,7 +68,15 @@ mod tests {
 
     #[test]
     fn look_alikes() {
-        let names = ["admin", "Adm1n", "clerk", "read_file", "read-file", "clerks", "clerk"];
+        let names = [
+            "admin",
+            "Adm1n",
+            "clerk",
+            "read_file",
+            "read-file",
+            "clerks",
+            "clerk",
+        ];
         assert_eq!(alike(names), [("admin", "Adm1n"), ("read_file", "read-file")]);
     }
 }

@@ -16,7 +16,7 @@ const NAME_MOST: usize = 128;
 const URI_MOST: usize = 4096;
 /// Patterns are compared with each other in memory that grows with them.
 const URI_PATTERN_MOST: usize = 512;
-/// Two patterns are compared up to so many states; beyond it nothing is claimed about them.
+/// How long it is looked for a name that one pattern matches and another does not.
 const STATES_MOST: usize = 1 << 14;
 
 /// One pattern that can match something.
@@ -35,6 +35,22 @@ enum Token {
     Part,
     /// `**`
     Rest,
+}
+
+impl Token {
+    fn is_wild(self) -> bool {
+        !matches!(self, Self::One(_))
+    }
+
+    /// A byte that both take.
+    fn both(self, other: Self) -> Option<u8> {
+        match (self, other) {
+            (Self::One(one), Self::One(two)) => (one == two).then_some(one),
+            (Self::One(byte), Self::Part) | (Self::Part, Self::One(byte)) => (byte != b'/').then_some(byte),
+            (Self::One(byte), Self::Rest) | (Self::Rest, Self::One(byte)) => Some(byte),
+            (Self::Part | Self::Rest, Self::Part | Self::Rest) => Some(b'a'),
+        }
+    }
 }
 
 /// Why nothing can match: a cause, and what to do.
@@ -114,10 +130,7 @@ impl Pattern {
 
     fn parsed(text: &str) -> Result<Self, Dead> {
         if text.is_empty() {
-            return Err(Dead::new(
-                "it is empty, and no name is",
-                "write a name, or `*`",
-            ));
+            return Err(Dead::new("it is empty, and no name is", "write a name, or `*`"));
         }
         let mut tokens: Vec<Token> = Vec::with_capacity(text.len());
         for byte in text.bytes() {
@@ -176,29 +189,42 @@ impl Pattern {
         }
     }
 
-    /// A name that both match, one of the shortest.
+    /// A name that both match, one of the shortest. Exact: there is none only if there is none.
     pub fn shared(&self, other: &Self) -> Option<String> {
-        let start = (self.closure([0]), other.closure([0]));
-        let alphabet = self.alphabet(other);
-        let mut seen = HashSet::from([start.clone()]);
-        let mut queue = VecDeque::from([(start, String::new())]);
-        while let Some(((ours, theirs), name)) = queue.pop_front() {
-            // An empty name is none.
-            if self.ends(&ours) && other.ends(&theirs) && !name.is_empty() {
+        // A place in each pattern, and whether the name has begun: an empty one is none.
+        let mut seen = HashSet::new();
+        let mut queue = VecDeque::from([((0, 0, false), String::new())]);
+        while let Some((at, name)) = queue.pop_front() {
+            if !seen.insert(at) {
+                continue;
+            }
+            let (ours, theirs, begun) = at;
+            let (one, two) = (self.tokens.get(ours).copied(), other.tokens.get(theirs).copied());
+            if one.is_none() && two.is_none() && begun {
                 return Some(name);
             }
-            for byte in &alphabet {
-                let next = (self.step(&ours, *byte), other.step(&theirs, *byte));
-                let dead = next.0.is_empty() || next.1.is_empty();
-                if !dead && seen.len() < STATES_MOST && seen.insert(next.clone()) {
-                    queue.push_back((next, format!("{name}{}", char::from(*byte))));
-                }
+            // A `*` may end without reading more: what costs nothing comes first.
+            if one.is_some_and(Token::is_wild) {
+                queue.push_front(((ours + 1, theirs, begun), name.clone()));
+            }
+            if two.is_some_and(Token::is_wild) {
+                queue.push_front(((ours, theirs + 1, begun), name.clone()));
+            }
+            if let (Some(one), Some(two)) = (one, two)
+                && let Some(byte) = one.both(two)
+            {
+                let next = (
+                    ours + usize::from(!one.is_wild()),
+                    theirs + usize::from(!two.is_wild()),
+                    true,
+                );
+                queue.push_back((next, format!("{name}{}", char::from(byte))));
             }
         }
         None
     }
 
-    /// Whether every name that `other` matches is matched here too.
+    /// Whether every name that `other` matches is matched here too. Where that takes too long to find out: no.
     pub fn covers(&self, other: &Self) -> bool {
         let start = (self.closure([0]), other.closure([0]));
         let alphabet = self.alphabet(other);
@@ -231,7 +257,9 @@ impl Pattern {
         }
         bytes.sort_unstable();
         bytes.dedup();
-        let rest = (b'a'..=b'z').chain(b'!'..=b'~').find(|byte| !bytes.contains(byte));
+        let rest = (b'a'..=b'z')
+            .chain(b'!'..=b'~')
+            .find(|byte| !bytes.contains(byte));
         bytes.extend(rest);
         bytes
     }

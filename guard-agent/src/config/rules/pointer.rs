@@ -27,7 +27,8 @@ impl Pointer {
             return Err("a JSON Pointer begins with `/`".to_owned());
         };
         let steps: Vec<Step> = body.split('/').map(step).collect::<Option<_>>().ok_or_else(|| {
-            "in a JSON Pointer `~` stands only as `~0` (a `~`) or `~1` (a `/`), and no part is empty".to_owned()
+            "in a JSON Pointer `~` stands only as `~0` (a `~`) or `~1` (a `/`), and no part is empty"
+                .to_owned()
         })?;
         if steps.len() > DEPTH_MOST {
             return Err(format!("it has more than {DEPTH_MOST} parts"));
@@ -85,7 +86,10 @@ mod tests {
         let member = |name: &str| Step::Member(name.to_owned());
         let steps = |text: &str| Pointer::parse(text).unwrap().steps;
         assert_eq!(steps("/path"), [member("path")]);
-        assert_eq!(steps("/a~1b~0c/*/~01"), [member("a/b~c"), Step::Each, member("~1")]);
+        assert_eq!(
+            steps("/a~1b~0c/*/~01"),
+            [member("a/b~c"), Step::Each, member("~1")]
+        );
         for text in ["", "path", "/", "/a/", "//a", "/~", "/~2", &"/a".repeat(17)] {
             assert!(Pointer::parse(text).is_err(), "{text}");
         }

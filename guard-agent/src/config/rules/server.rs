@@ -63,7 +63,12 @@ pub(super) fn resolve(name: &Spanned<String>, raw: &raw::Server) -> Result<Serve
         tools,
         idle_rights,
         call_timeout: at_most("call_timeout", limits.call_timeout.as_ref(), CALL_MOST, "a day")?,
-        start_timeout: at_most("start_timeout", limits.start_timeout.as_ref(), START_MOST, "an hour")?,
+        start_timeout: at_most(
+            "start_timeout",
+            limits.start_timeout.as_ref(),
+            START_MOST,
+            "an hour",
+        )?,
         output: output(limits.output.as_ref())?,
     })
 }
@@ -111,7 +116,10 @@ pub(super) fn check_name(name: &Spanned<String>, of: &str) -> Result<(), Fault> 
     if !(1..=described::MAX_NAME).contains(&text.len()) {
         return Err(Fault::at(
             name,
-            format!("{of} `{text}`: a name has 1 to {} characters", described::MAX_NAME),
+            format!(
+                "{of} `{text}`: a name has 1 to {} characters",
+                described::MAX_NAME
+            ),
             "choose another name",
         ));
     }

@@ -110,14 +110,17 @@ pub(super) fn resolve(
     let mut resolved = Vec::new();
     for (name, raw) in tools {
         let text = name.as_ref();
-        let pattern =
-            Pattern::name(text).map_err(|dead| Fault::at(name, format!("tool `{text}`: {}", dead.why), dead.fix))?;
+        let pattern = Pattern::name(text)
+            .map_err(|dead| Fault::at(name, format!("tool `{text}`: {}", dead.why), dead.fix))?;
         if let Some(rights) = &raw.rights
             && !most.contains(*rights.as_ref())
         {
             return Err(Fault::at(
                 rights,
-                format!("tool `{text}`: rights `{}` are wider than the roots of server `{server}`, which have `{most}`", rights.as_ref()),
+                format!(
+                    "tool `{text}`: rights `{}` are wider than the roots of server `{server}`, which have `{most}`",
+                    rights.as_ref()
+                ),
                 "narrow the rights, or give a root more",
             ));
         }
@@ -127,7 +130,10 @@ pub(super) fn resolve(
             .as_ref()
             .map(|params| all_params(text, params, rights, each))
             .transpose()?;
-        let quadrant = Quadrant::of(raw.impact.unwrap_or(Impact::High), raw.reversible.unwrap_or(false));
+        let quadrant = Quadrant::of(
+            raw.impact.unwrap_or(Impact::High),
+            raw.reversible.unwrap_or(false),
+        );
         let quota = quota(name, raw, quadrant, params.as_ref())?;
         resolved.push(Tool {
             id: RuleId::of("tool", server, text),
@@ -165,7 +171,9 @@ fn all_params(
             if let Some(rights) = rights.filter(|rights| !rights.contains(wanted)) {
                 return Err(Fault::at(
                     asked,
-                    format!("parameter `{at}`: it wants a root with `{wanted}`, and tool `{tool}` has rights `{rights}`"),
+                    format!(
+                        "parameter `{at}`: it wants a root with `{wanted}`, and tool `{tool}` has rights `{rights}`"
+                    ),
                     "make the two agree",
                 ));
             }
@@ -175,7 +183,9 @@ fn all_params(
     // Sorted by their parts, what lies in a value comes behind it.
     for (name, _) in raw {
         let at = pointer(name)?;
-        let outer = params.iter().find(|(outer, param)| outer.holds(&at) && param.leaf_key().is_some());
+        let outer = params
+            .iter()
+            .find(|(outer, param)| outer.holds(&at) && param.leaf_key().is_some());
         if let Some((outer, param)) = outer {
             return Err(Fault::at(
                 name,
@@ -284,7 +294,11 @@ fn ties(raw: &raw::Named<raw::Tool>, tools: &[Tool]) -> Result<(), Fault> {
                 continue;
             }
             if let Some(name) = first.shared(second) {
-                let (early, late) = if one.span().start < two.span().start { (one, two) } else { (two, one) };
+                let (early, late) = if one.span().start < two.span().start {
+                    (one, two)
+                } else {
+                    (two, one)
+                };
                 return Err(Fault::at(
                     late,
                     format!(

@@ -101,7 +101,11 @@ pub(super) fn resolve(at: &Pointer, raw: &Spanned<raw::Param>) -> Result<Param, 
         min: asked.min,
         max: asked.max,
         max_items: asked.max_items,
-        domains: asked.domains.as_ref().map(|names| domains(at, names)).transpose()?,
+        domains: asked
+            .domains
+            .as_ref()
+            .map(|names| domains(at, names))
+            .transpose()?,
     };
     let classes = [param.text_key(), param.number_key(), param.list_key()];
     if let [one, two, ..] = *classes.into_iter().flatten().collect::<Vec<_>>() {
@@ -200,7 +204,10 @@ fn is_domain(name: &str) -> bool {
 fn one_of(at: &Pointer, values: &Spanned<Vec<Scalar>>, param: &Param) -> Result<(), Fault> {
     let wrong = |why: String, fix: &str| Err(Fault::at(values, format!("parameter `{at}`: {why}"), fix));
     if values.as_ref().is_empty() {
-        return wrong("an empty `one_of` allows nothing".to_owned(), "name a value, or remove `one_of`");
+        return wrong(
+            "an empty `one_of` allows nothing".to_owned(),
+            "name a value, or remove `one_of`",
+        );
     }
     for (number, value) in values.as_ref().iter().enumerate() {
         let told = match value {
@@ -208,7 +215,12 @@ fn one_of(at: &Pointer, values: &Spanned<Vec<Scalar>>, param: &Param) -> Result<
             Scalar::Number(number) => number.to_string(),
             Scalar::Bool(value) => value.to_string(),
         };
-        if values.as_ref().iter().take(number).any(|earlier| earlier == value) {
+        if values
+            .as_ref()
+            .iter()
+            .take(number)
+            .any(|earlier| earlier == value)
+        {
             return wrong(format!("`one_of` has {told} twice"), "remove one of the two");
         }
         let fits = match value {

@@ -29,7 +29,10 @@ fn whole_to_real(whole: i64, real: f64) -> Ordering {
     } else if real < -EDGE {
         Ordering::Greater
     } else {
-        #[allow(clippy::cast_possible_truncation, reason = "it has no fraction and lies within i64")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "it has no fraction and lies within i64"
+        )]
         let floor = real.floor() as i64;
         whole.cmp(&floor).then(if real.fract() == 0.0 {
             Ordering::Equal
@@ -63,12 +66,18 @@ mod tests {
     #[test]
     fn no_rounding() {
         let exact = Number::Whole(9_007_199_254_740_993);
-        assert_eq!(exact.order(Number::Real(9_007_199_254_740_992.0)), Ordering::Greater);
+        assert_eq!(
+            exact.order(Number::Real(9_007_199_254_740_992.0)),
+            Ordering::Greater
+        );
         assert_eq!(Number::Whole(1).order(Number::Real(1.0)), Ordering::Equal);
         assert_eq!(Number::Whole(1).order(Number::Real(1.5)), Ordering::Less);
         assert_eq!(Number::Whole(-1).order(Number::Real(-1.5)), Ordering::Greater);
         assert_eq!(Number::Whole(i64::MAX).order(Number::Real(1e300)), Ordering::Less);
-        assert_eq!(Number::Whole(i64::MIN).order(Number::Real(-1e300)), Ordering::Greater);
+        assert_eq!(
+            Number::Whole(i64::MIN).order(Number::Real(-1e300)),
+            Ordering::Greater
+        );
         assert_eq!(
             Number::Whole(i64::MIN).order(Number::Real(-9_223_372_036_854_775_808.0)),
             Ordering::Equal

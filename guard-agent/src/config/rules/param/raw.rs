@@ -60,7 +60,9 @@ impl<'de> Deserialize<'de> for Number {
         match Scalar::deserialize(deserializer)? {
             Scalar::Number(number) => Ok(number),
             Scalar::Text(_) => Err(de::Error::custom("a text stands where a number is wanted")),
-            Scalar::Bool(_) => Err(de::Error::custom("`true` or `false` stands where a number is wanted")),
+            Scalar::Bool(_) => Err(de::Error::custom(
+                "`true` or `false` stands where a number is wanted",
+            )),
         }
     }
 }

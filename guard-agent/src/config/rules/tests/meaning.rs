@@ -51,7 +51,11 @@ untrusted = true
     assert!(tool.sensitive && tool.untrusted);
     let quota = tool.quota.as_ref().unwrap();
     assert_eq!(quota.calls, Some(20));
-    let sums: Vec<_> = quota.sum.iter().map(|(at, most)| (at.to_string(), *most)).collect();
+    let sums: Vec<_> = quota
+        .sum
+        .iter()
+        .map(|(at, most)| (at.to_string(), *most))
+        .collect();
     assert_eq!(sums, [("/amount".to_owned(), 1000)]);
     let params = tool.params.as_ref().unwrap();
     let at = |text: &str| params.iter().find(|(at, _)| at.to_string() == text).unwrap().1;
@@ -62,7 +66,11 @@ untrusted = true
     assert_eq!((at("/to").min_len, at("/to").max_len), (Some(3), Some(64)));
     assert_eq!(at("/to").domains.as_ref().unwrap().len(), 2);
     assert_eq!(at("/file").roots, Some(Rights::RW));
-    let values = [Scalar::Text("a".into()), Scalar::Number(Number::Whole(1)), Scalar::Bool(true)];
+    let values = [
+        Scalar::Text("a".into()),
+        Scalar::Number(Number::Whole(1)),
+        Scalar::Bool(true),
+    ];
     assert_eq!(at("/mode").one_of.as_deref(), Some(&values[..]));
     assert_eq!(at("/tags").max_items, Some(3));
     assert!(at("/tags/*").pattern.as_ref().unwrap().matches("abc"));
@@ -81,21 +89,35 @@ fn an_empty_rule() {
 #[test]
 fn no_parameter_at_all_is_not_any() {
     let policy = added("[server.files.tool.pay]\nparams = {}\n");
-    assert_eq!(policy.servers["files"].tools[0].params.as_ref().map(std::collections::BTreeMap::len), Some(0));
+    assert_eq!(
+        policy.servers["files"].tools[0]
+            .params
+            .as_ref()
+            .map(std::collections::BTreeMap::len),
+        Some(0)
+    );
 }
 
 #[test]
 fn rights_between_calls() {
     let idle = |text: &str| added(text).servers["files"].idle_rights;
     assert_eq!(idle(""), None);
-    assert_eq!(idle("[server.files.tool.pay]\nrights = \"rw\"\n"), Some(Rights::R));
+    assert_eq!(
+        idle("[server.files.tool.pay]\nrights = \"rw\"\n"),
+        Some(Rights::R)
+    );
     let asked = BASE.replace("command", "idle_rights = \"rw\"\ncommand");
-    assert_eq!(super::read(&asked).unwrap().servers["files"].idle_rights, Some(Rights::RW));
+    assert_eq!(
+        super::read(&asked).unwrap().servers["files"].idle_rights,
+        Some(Rights::RW)
+    );
 }
 
 #[test]
 fn limits_of_calls() {
-    let policy = added("[server.b]\nlimits = { call_timeout = \"30s\", start_timeout = \"1h\", output = \"8M\", pids = 9 }\n");
+    let policy = added(
+        "[server.b]\nlimits = { call_timeout = \"30s\", start_timeout = \"1h\", output = \"8M\", pids = 9 }\n",
+    );
     let server = &policy.servers["b"];
     assert_eq!(server.call_timeout, Some(Duration::from_secs(30)));
     assert_eq!(server.start_timeout, Some(Duration::from_secs(3600)));

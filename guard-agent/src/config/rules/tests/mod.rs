@@ -39,8 +39,16 @@ fn added(text: &str) -> Policy {
 fn refused(text: &str, line: usize, why: &str, fix: &str) {
     let refusal = read(&format!("{BASE}{text}")).expect_err(text);
     let line = BASE.lines().count() + line;
-    assert_eq!(refusal.what, format!("cannot use policy `p.toml`, line {line}"), "{text}\n{refusal}");
-    assert_eq!((refusal.why.as_str(), refusal.hint.as_str()), (why, fix), "{text}");
+    assert_eq!(
+        refusal.what,
+        format!("cannot use policy `p.toml`, line {line}"),
+        "{text}\n{refusal}"
+    );
+    assert_eq!(
+        (refusal.why.as_str(), refusal.hint.as_str()),
+        (why, fix),
+        "{text}"
+    );
     assert_eq!(refusal.exit, ExitStatus::Usage);
 }
 
@@ -48,7 +56,19 @@ fn refused(text: &str, line: usize, why: &str, fix: &str) {
 #[track_caller]
 fn all_refused(text: &str, line: usize, why: &str, fix: &str) {
     let refusal = read(text).expect_err(text);
-    let place = if line == 0 { String::new() } else { format!(", line {line}") };
-    assert_eq!(refusal.what, format!("cannot use policy `p.toml`{place}"), "{text}\n{refusal}");
-    assert_eq!((refusal.why.as_str(), refusal.hint.as_str()), (why, fix), "{text}");
+    let place = if line == 0 {
+        String::new()
+    } else {
+        format!(", line {line}")
+    };
+    assert_eq!(
+        refusal.what,
+        format!("cannot use policy `p.toml`{place}"),
+        "{text}\n{refusal}"
+    );
+    assert_eq!(
+        (refusal.why.as_str(), refusal.hint.as_str()),
+        (why, fix),
+        "{text}"
+    );
 }

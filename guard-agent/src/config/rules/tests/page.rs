@@ -39,12 +39,21 @@ fn keys() {
     ] {
         let text = format!("[{table}]\nnothing_like_it = 1\n");
         let why = read(&text).unwrap_err().why;
-        let (_, known) = why.split_once("expected ").unwrap_or_else(|| panic!("{table}: {why}"));
+        let (_, known) = why
+            .split_once("expected ")
+            .unwrap_or_else(|| panic!("{table}: {why}"));
         for key in known.split('`').skip(1).step_by(2) {
             count += 1;
             let elsewhere = include_str!("../../../../../docs/policy.md");
-            let told = |page: &str| page.contains(&format!("`{key}`"));
-            assert!(told(PAGE) || (table.starts_with("server.a") && told(elsewhere)), "{table}: {key}");
+            let told = |page: &str| {
+                [format!("`{key}`"), format!(".{key}`"), format!("{key} = ")]
+                    .iter()
+                    .any(|form| page.contains(form))
+            };
+            assert!(
+                told(PAGE) || (table.starts_with("server.a") && told(elsewhere)),
+                "{table}: {key}"
+            );
         }
     }
     assert!(count > 50, "{count}");

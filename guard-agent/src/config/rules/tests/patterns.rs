@@ -80,8 +80,18 @@ fn addresses_that_two_readers_could_read_differently() {
         assert!(is_uri(uri), "{uri}");
     }
     for uri in [
-        "", "file:///a/../b", "file:///a/..", "file:///./a", "file:///a\\..\\b", "file:///a/%2e%2E/b", "file:///a%2fb",
-        "file:///a%5Cb", "file:..", "x:/a?/../b", "file:///a b", "file:///\u{e4}",
+        "",
+        "file:///a/../b",
+        "file:///a/..",
+        "file:///./a",
+        "file:///a\\..\\b",
+        "file:///a/%2e%2E/b",
+        "file:///a%2fb",
+        "file:///a%5Cb",
+        "file:..",
+        "x:/a?/../b",
+        "file:///a b",
+        "file:///\u{e4}",
     ] {
         assert!(!is_uri(uri), "{uri}");
     }
@@ -91,13 +101,21 @@ fn addresses_that_two_readers_could_read_differently() {
 /// What a rule costs does not explode with what a client sends or an operator writes.
 #[test]
 fn hostile_lengths() {
-    let stars = Pattern::name(&"a*".repeat(100)).unwrap();
     let begun = std::time::Instant::now();
-    assert!(!stars.matches(&format!("{}b", "a".repeat(4096).replace('b', ""))[..]) || true);
-    assert!(begun.elapsed() < std::time::Duration::from_secs(1));
-    let (one, two) = ("*a".repeat(64), "*b".repeat(64));
+    let stars = Pattern::name(&format!("{}c", "a*".repeat(63))).unwrap();
+    assert!(!stars.matches(&"a".repeat(4096)));
+    assert!(begun.elapsed().as_millis() < 500, "{:?}", begun.elapsed());
+    let (one, two) = ("*a".repeat(63), "*b".repeat(63));
     let (one, two) = (Pattern::name(&one).unwrap(), Pattern::name(&two).unwrap());
-    one.shared(&two);
-    one.covers(&two);
-    assert!(begun.elapsed() < std::time::Duration::from_secs(10));
+    assert_eq!(one.shared(&two), None);
+    assert!(!one.covers(&two));
+    let begun = std::time::Instant::now();
+    let (one, two) = ("*a*b".repeat(31), format!("{}*", "*b*a".repeat(31)));
+    let (one, two) = (Pattern::name(&one).unwrap(), Pattern::name(&two).unwrap());
+    assert!(
+        one.shared(&two)
+            .is_some_and(|name| one.matches(&name) && two.matches(&name))
+    );
+    assert!(!one.covers(&two));
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
 }

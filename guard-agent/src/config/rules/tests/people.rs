@@ -10,7 +10,8 @@ fn identity(line: &str) -> String {
 
 #[test]
 fn nobody_is_known() {
-    const FIX: &str = "add a role, and who has it: `[identity] peer.uid.1000 = { user = \"ann\", roles = [\"clerk\"] }`";
+    const FIX: &str =
+        "add a role, and who has it: `[identity] peer.uid.1000 = { user = \"ann\", roles = [\"clerk\"] }`";
     all_refused(
         "[server.a]\ncommand = [\"x\"]\n",
         0,
@@ -36,7 +37,9 @@ fn uids() {
         ("65534", "uid 65534 stands for nobody in particular"),
     ] {
         all_refused(
-            &identity(&format!("peer.uid.{uid} = {{ user = \"u\", roles = [\"clerk\"] }}")),
+            &identity(&format!(
+                "peer.uid.{uid} = {{ user = \"u\", roles = [\"clerk\"] }}"
+            )),
             10,
             &format!("identity `{uid}`: {why}"),
             "give the number that `id -u` says",
@@ -77,14 +80,24 @@ fn labels() {
         ))
     };
     let fix = "use ASCII without spaces: other letters can look like these";
-    all_refused(&with("ann b", "t"), 10, "user `ann b`: ` ` (U+0020) is no visible ASCII character", fix);
+    all_refused(
+        &with("ann b", "t"),
+        10,
+        "user `ann b`: ` ` (U+0020) is no visible ASCII character",
+        fix,
+    );
     all_refused(
         &with("ann", "\u{430}cme"),
         10,
         "tenant `\u{430}cme`: `\u{430}` (U+0430) is no visible ASCII character",
         fix,
     );
-    all_refused(&with("", "t"), 10, "user ``: a name has 1 to 128 characters", "choose another name");
+    all_refused(
+        &with("", "t"),
+        10,
+        "user ``: a name has 1 to 128 characters",
+        "choose another name",
+    );
 }
 
 #[test]
@@ -92,7 +105,12 @@ fn where_the_tenant_stands() {
     let with = |param: &str, who: &str| identity(&format!("{who}\ntenant_param = \"{param}\""));
     let ann = "peer.uid.1000 = { user = \"ann\", tenant = \"acme\", roles = [\"clerk\"] }";
     let fix = "write it as `/tenant_id`";
-    all_refused(&with("tenant", ann), 11, "`tenant_param` `tenant`: a JSON Pointer begins with `/`", fix);
+    all_refused(
+        &with("tenant", ann),
+        11,
+        "`tenant_param` `tenant`: a JSON Pointer begins with `/`",
+        fix,
+    );
     all_refused(
         &with("/t/*", ann),
         11,
@@ -181,6 +199,16 @@ fn what_operators_may_approve() {
 #[test]
 fn how_long_an_approval_lives() {
     let shorter = "give a shorter time";
-    refused("[approval]\npending_ttl = \"2d\"\n", 2, "`pending_ttl` is longer than a day", shorter);
-    refused("[approval]\nredeem_ttl = \"11m\"\n", 2, "`redeem_ttl` is longer than 10 minutes", shorter);
+    refused(
+        "[approval]\npending_ttl = \"2d\"\n",
+        2,
+        "`pending_ttl` is longer than a day",
+        shorter,
+    );
+    refused(
+        "[approval]\nredeem_ttl = \"11m\"\n",
+        2,
+        "`redeem_ttl` is longer than 10 minutes",
+        shorter,
+    );
 }

@@ -96,11 +96,23 @@ fn patterns() {
 fn entries_that_add_nothing() {
     let fix = "remove one of the two";
     for (allow, dead, wide) in [
-        ("\"files/read_*\", \"files/read_a\"", "files/read_a", "files/read_*"),
-        ("\"files/read_a\", \"files/read_*\"", "files/read_a", "files/read_*"),
+        (
+            "\"files/read_*\", \"files/read_a\"",
+            "files/read_a",
+            "files/read_*",
+        ),
+        (
+            "\"files/read_a\", \"files/read_*\"",
+            "files/read_a",
+            "files/read_*",
+        ),
         ("\"files/a\", \"tool:files/a\"", "tool:files/a", "files/a"),
         ("\"files/a*c\", \"files/a*\"", "files/a*c", "files/a*"),
-        ("\"resource:files/file:///a/*\", \"resource:files/**\"", "resource:files/file:///a/*", "resource:files/**"),
+        (
+            "\"resource:files/file:///a/*\", \"resource:files/**\"",
+            "resource:files/file:///a/*",
+            "resource:files/**",
+        ),
     ] {
         refused(
             &role(allow),
@@ -131,7 +143,12 @@ fn budgets_and_rates() {
         );
     }
     let example = "correct that line; `docs/rules.md` has an example";
-    refused(&with("budget = { calls = 1 }"), 3, "key `budget`: missing key `window`", example);
+    refused(
+        &with("budget = { calls = 1 }"),
+        3,
+        "key `budget`: missing key `window`",
+        example,
+    );
     for (window, why) in [
         ("0s", "is no time at all"),
         ("40d", "is longer than 31 days"),
@@ -178,7 +195,15 @@ fn nobody_could_do_anything() {
         )
     };
     all_refused(&text("\"files/*\"", ""), 0, nobody, fix);
-    all_refused(&text("\"files/a\"", "tool.a.impact = \"high\"\ntool.b.reversible = true"), 0, nobody, fix);
+    all_refused(
+        &text(
+            "\"files/a\"",
+            "tool.a.impact = \"high\"\ntool.b.reversible = true",
+        ),
+        0,
+        nobody,
+        fix,
+    );
     assert!(super::read(&text("\"files/a\"", "tool.a.reversible = true")).is_ok());
     assert!(super::read(&text("\"prompt:files/a\"", "")).is_ok());
 }

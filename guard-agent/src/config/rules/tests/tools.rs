@@ -66,8 +66,18 @@ fn keys_and_values_that_do_not_exist() {
 fn patterns_that_never_match() {
     let rule = |pattern: &str| format!("[server.files.tool.\"{pattern}\"]\n");
     let charset = "use ASCII letters, digits, `_`, `-`, `.` and `/`; `*` stands for any of them but `/`";
-    refused(&rule("read?"), 1, "tool `read?`: a name has no `?`, so it never matches", charset);
-    refused(&rule("read file"), 1, "tool `read file`: a name has no ` `, so it never matches", charset);
+    refused(
+        &rule("read?"),
+        1,
+        "tool `read?`: a name has no `?`, so it never matches",
+        charset,
+    );
+    refused(
+        &rule("read file"),
+        1,
+        "tool `read file`: a name has no ` `, so it never matches",
+        charset,
+    );
     refused(
         &rule("r\u{435}ad"),
         1,
@@ -80,7 +90,12 @@ fn patterns_that_never_match() {
         "tool `read\\u{200b}`: a name has no `\\u{200b}` (U+200B, not ASCII), so it never matches",
         charset,
     );
-    refused(&rule(""), 1, "tool ``: it is empty, and no name is", "write a name, or `*`");
+    refused(
+        &rule(""),
+        1,
+        "tool ``: it is empty, and no name is",
+        "write a name, or `*`",
+    );
     refused(
         &rule("a/**"),
         1,
@@ -119,12 +134,29 @@ fn quadrants_that_contradict_a_quota() {
     let fix = "remove `quota`, or say `impact = \"low\"` and `reversible = false`, which means `quota`";
     let with = |rest: &str| tool(&format!("quota = {{ calls = \"20/day\" }}\n{rest}"));
     for (rest, why) in [
-        ("impact = \"high\"\nreversible = false", "high impact and not reversible means `approve`"),
-        ("", "high impact (nothing says otherwise) and not reversible (nothing says otherwise) means `approve`"),
-        ("reversible = true", "high impact (nothing says otherwise) and reversible means `notify`"),
-        ("impact = \"low\"\nreversible = true", "low impact and reversible means `run`"),
+        (
+            "impact = \"high\"\nreversible = false",
+            "high impact and not reversible means `approve`",
+        ),
+        (
+            "",
+            "high impact (nothing says otherwise) and not reversible (nothing says otherwise) means `approve`",
+        ),
+        (
+            "reversible = true",
+            "high impact (nothing says otherwise) and reversible means `notify`",
+        ),
+        (
+            "impact = \"low\"\nreversible = true",
+            "low impact and reversible means `run`",
+        ),
     ] {
-        refused(&with(rest), 2, &format!("tool `pay`: {why}, which no quota changes"), fix);
+        refused(
+            &with(rest),
+            2,
+            &format!("tool `pay`: {why}, which no quota changes"),
+            fix,
+        );
     }
     refused(
         &quota(""),
@@ -205,7 +237,8 @@ fn rights_that_no_root_has() {
 
 #[test]
 fn parameters_that_nothing_can_be() {
-    let one_class = "keep one: texts have lengths, numbers `min` and `max`, lists `max_items` (their items are `…/*`)";
+    let one_class =
+        "keep one: texts have lengths, numbers `min` and `max`, lists `max_items` (their items are `…/*`)";
     param_refused(
         "{ max_len = 5, min = 1 }",
         "parameter `/a`: `max_len` and `min` are never true of one value",
@@ -258,7 +291,10 @@ fn parameters_that_nothing_can_be() {
     );
     for (names, why) in [
         ("[]", "an empty `domains` allows nothing"),
-        ("[\"Example.org\"]", "`Example.org` is no domain in lower-case ASCII"),
+        (
+            "[\"Example.org\"]",
+            "`Example.org` is no domain in lower-case ASCII",
+        ),
         ("[\"a.*.org\"]", "`a.*.org` is no domain in lower-case ASCII"),
         ("[\"-a.org\"]", "`-a.org` is no domain in lower-case ASCII"),
         ("[\"a..org\"]", "`a..org` is no domain in lower-case ASCII"),
@@ -348,8 +384,18 @@ fn servers_and_their_limits() {
     );
     let limits = |key: &str| format!("[server.b]\nlimits = {{ {key} }}\n");
     let shorter = "give a shorter time";
-    refused(&limits("call_timeout = \"25h\""), 2, "`call_timeout` is longer than a day", shorter);
-    refused(&limits("start_timeout = \"61m\""), 2, "`start_timeout` is longer than an hour", shorter);
+    refused(
+        &limits("call_timeout = \"25h\""),
+        2,
+        "`call_timeout` is longer than a day",
+        shorter,
+    );
+    refused(
+        &limits("start_timeout = \"61m\""),
+        2,
+        "`start_timeout` is longer than an hour",
+        shorter,
+    );
     for size in ["1K", "2G"] {
         refused(
             &limits(&format!("output = \"{size}\"")),

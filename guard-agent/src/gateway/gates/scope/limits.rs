@@ -28,9 +28,15 @@ impl Limits {
     pub(super) fn of<'a>(roles: impl Iterator<Item = &'a Role>) -> Self {
         let mut all = Self::default();
         for role in roles {
-            if let Some(Budget { calls, output_tokens, window }) = role.budget {
+            if let Some(Budget {
+                calls,
+                output_tokens,
+                window,
+            }) = role.budget
+            {
                 all.calls.extend(calls.map(|most| Limit { most, window }));
-                all.output_tokens.extend(output_tokens.map(|most| Limit { most, window }));
+                all.output_tokens
+                    .extend(output_tokens.map(|most| Limit { most, window }));
             }
             let limit = |rate: Rate| Limit {
                 most: rate.calls,
@@ -39,7 +45,12 @@ impl Limits {
             all.per_tool.extend(role.per_tool.map(limit));
             all.per_user.extend(role.per_user.map(limit));
         }
-        for list in [&mut all.calls, &mut all.output_tokens, &mut all.per_tool, &mut all.per_user] {
+        for list in [
+            &mut all.calls,
+            &mut all.output_tokens,
+            &mut all.per_tool,
+            &mut all.per_user,
+        ] {
             strictest(list);
         }
         all

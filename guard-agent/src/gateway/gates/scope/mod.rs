@@ -91,7 +91,11 @@ impl Rules {
             tenant: None,
             roles: Vec::new(),
         };
-        let quadrant = if roots_writable { Quadrant::Notify } else { Quadrant::Run };
+        let quadrant = if roots_writable {
+            Quadrant::Notify
+        } else {
+            Quadrant::Run
+        };
         Self {
             identities: Identities {
                 by_uid: BTreeMap::from([(uid, invoker)]),
@@ -107,7 +111,8 @@ impl Rules {
 
     /// Those of one server of a policy.
     pub fn of_policy(policy: &Policy, server: &str) -> Result<Self, Refusal> {
-        let refuse = |why: &str, hint: String| Err(Refusal::usage(format!("cannot serve `{server}`"), why, hint));
+        let refuse =
+            |why: &str, hint: String| Err(Refusal::usage(format!("cannot serve `{server}`"), why, hint));
         let Some(rules) = policy.servers.get(server) else {
             let names: Vec<&str> = policy.servers.keys().map(String::as_str).collect();
             return refuse(
@@ -163,7 +168,11 @@ impl Rules {
             Selector::Prompt(name) => (Object::Prompt, name, is_name(name)),
             Selector::Resource(uri) => (Object::Resource, uri, is_uri(uri)),
         };
-        let mut patterns = who.roles.iter().filter_map(|role| roles.get(role)).flat_map(|role| &role.patterns);
+        let mut patterns = who
+            .roles
+            .iter()
+            .filter_map(|role| roles.get(role))
+            .flat_map(|role| &role.patterns);
         fit && patterns.any(|(of, pattern)| *of == object && pattern.matches(name))
     }
 
@@ -197,7 +206,9 @@ impl Rules {
 
     /// Whether the call is for the caller's tenant. `declared`: the tool has the parameter.
     pub fn tenant(&self, who: &Identity, declared: bool, named: Named<'_>) -> Result<(), WrongTenant> {
-        let Some(at) = self.tenant_param() else { return Ok(()) };
+        let Some(at) = self.tenant_param() else {
+            return Ok(());
+        };
         match (named, &who.tenant) {
             (Named::Nothing, _) if !declared => Ok(()),
             (_, None) => Err(WrongTenant::Without(at.clone())),
