@@ -7,6 +7,11 @@ use serde::{Deserialize, Deserializer, de};
 /// Beyond this a window is a mistake, and sums of times could overflow.
 const LONGEST: Duration = Duration::from_secs(31 * 24 * 3600);
 
+/// A window remembers when each of its calls was.
+const CALLS_MOST: u64 = 1_000_000;
+/// What the state store can count to.
+const AMOUNT_MOST: u64 = i64::MAX as u64;
+
 /// A time: a whole number with `s`, `m`, `h` or `d`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Period(pub Duration);
@@ -48,6 +53,7 @@ impl Daily {
         let number = text.strip_suffix("/day").and_then(whole);
         match number {
             Some(0) => Err("allows nothing"),
+            Some(number) if number > AMOUNT_MOST => Err("is more than 9223372036854775807"),
             Some(number) => Ok(Self(number)),
             None => Err("is not an amount a day such as \"20/day\""),
         }
@@ -60,6 +66,7 @@ impl Rate {
         let (calls, window) = text.split_once('/').ok_or(WANTED)?;
         match whole(calls).ok_or(WANTED)? {
             0 => Err("allows nothing"),
+            calls if calls > CALLS_MOST => Err("is more than 1000000 calls"),
             calls => Period::parse(window)
                 .map(|Period(window)| Self { calls, window })
                 .map_err(|why| if why.starts_with("is not") { WANTED } else { why }),
@@ -144,6 +151,14 @@ mod tests {
     #[test]
     fn amounts_a_day() {
         assert_eq!(Daily::parse("20/day"), Ok(Daily(20)));
+        assert_eq!(
+            Daily::parse("9223372036854775807/day"),
+            Ok(Daily(i64::MAX as u64))
+        );
+        assert_eq!(
+            Daily::parse("9223372036854775808/day"),
+            Err("is more than 9223372036854775807")
+        );
         assert_eq!(Daily::parse("0/day"), Err("allows nothing"));
         for text in [
             "",
@@ -173,6 +188,8 @@ mod tests {
                 window: minute
             })
         );
+        assert!(Rate::parse("1000000/1m").is_ok());
+        assert_eq!(Rate::parse("1000001/1m"), Err("is more than 1000000 calls"));
         assert_eq!(Rate::parse("0/1m"), Err("allows nothing"));
         assert_eq!(Rate::parse("1/0s"), Err("is no time at all"));
         assert_eq!(Rate::parse("1/32d"), Err("is longer than 31 days"));

@@ -41,6 +41,26 @@ pub struct Operator {
     pub tenants: Vec<String>,
 }
 
+impl Operator {
+    /// Whether a call of that server by somebody of that tenant is for this operator to decide.
+    pub fn may_approve(&self, server: &str, tenant: Option<&str>) -> bool {
+        let for_tenant = match tenant {
+            Some(tenant) => self.tenants.iter().any(|own| own == tenant),
+            None => self.tenants.is_empty(),
+        };
+        for_tenant && self.servers.iter().any(|own| own == server)
+    }
+}
+
+impl Approval {
+    /// Whether anybody can approve it.
+    pub fn possible(&self, server: &str, tenant: Option<&str>) -> bool {
+        self.operators
+            .iter()
+            .any(|operator| operator.may_approve(server, tenant))
+    }
+}
+
 pub(super) fn resolve(
     raw: Option<&raw::Approval>,
     servers: &[&str],

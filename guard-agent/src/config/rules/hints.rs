@@ -71,27 +71,29 @@ fn without_use(policy: &Policy, hints: &mut Vec<String>) {
     }
 }
 
-/// Tools that nobody can approve.
+/// Tools that somebody may call and nobody can approve for them.
 fn approvals(policy: &Policy, hints: &mut Vec<String>) {
-    for (name, server) in &policy.servers {
-        if policy
-            .approval
-            .operators
-            .iter()
-            .any(|operator| operator.servers.contains(name))
-        {
-            continue;
-        }
-        for tool in server
-            .tools
-            .iter()
-            .filter(|tool| tool.quadrant == Quadrant::Approve)
-        {
-            if let Some(pattern) = &tool.pattern {
-                hints.push(format!(
-                    "tool `{pattern}` of server `{name}` needs approval, and no operator can give it"
-                ));
+    let mut told = BTreeSet::new();
+    for who in policy.identities.by_uid.values() {
+        let roles = who.roles.iter().filter_map(|name| policy.roles.get(name));
+        for entry in roles.flat_map(|role| &role.allow) {
+            if policy.approval.possible(&entry.server, who.tenant.as_deref()) {
+                continue;
+            }
+            for tool in policy.tools_of(entry) {
+                let when = match (tool.quadrant, tool.sensitive) {
+                    (Quadrant::Approve, _) => "needs approval",
+                    (_, true) => "needs approval once something untrusted was read",
+                    (_, false) => continue,
+                };
+                if let Some(pattern) = &tool.pattern {
+                    let (server, user) = (&entry.server, &who.user);
+                    told.insert(format!(
+                        "tool `{pattern}` of server `{server}` {when}, and no operator can give it to user `{user}`"
+                    ));
+                }
             }
         }
     }
+    hints.extend(told);
 }

@@ -30,10 +30,10 @@ use std::{collections::BTreeMap, path::Path};
 use self::{
     approval::Approval,
     fault::Fault,
-    identity::Identities,
-    role::{Object, Role},
+    identity::{Identities, Identity},
+    role::{Allowed, Object, Role},
     server::Server,
-    tool::Quadrant,
+    tool::{Quadrant, Tool},
 };
 use crate::refusal::Refusal;
 
@@ -48,6 +48,21 @@ pub struct Policy {
     pub hints: Vec<String>,
     /// Of the bytes that were read.
     pub hash: String,
+}
+
+impl Policy {
+    /// The rules for tools that an entry of `allow` could be about.
+    fn tools_of(&self, entry: &Allowed) -> impl Iterator<Item = &Tool> {
+        let server = self
+            .servers
+            .get(&entry.server)
+            .filter(|_| entry.object == Object::Tool);
+        let tools = server.into_iter().flat_map(|server| &server.tools);
+        tools.filter(|tool| {
+            let pattern = tool.pattern.as_ref();
+            pattern.is_some_and(|pattern| pattern.shared(&entry.pattern).is_some())
+        })
+    }
 }
 
 /// Reads the rules of a policy file.
@@ -91,28 +106,23 @@ fn resolve(raw: &raw::Policy) -> Result<Policy, Fault> {
 
 /// Where every call waits for an approval that nobody can give, nothing is allowed.
 fn somebody_may_something(policy: &Policy) -> Result<(), Fault> {
-    if !policy.approval.operators.is_empty() {
-        return Ok(());
-    }
-    let in_use = policy.identities.by_uid.values().flat_map(|who| &who.roles);
-    let mut allowed = in_use
-        .filter_map(|name| policy.roles.get(name))
-        .flat_map(|role| &role.allow);
-    let runs = allowed.any(|entry| {
-        let tools = policy.servers.get(&entry.server).map(|server| &server.tools);
-        entry.object != Object::Tool
-            || tools.into_iter().flatten().any(|tool| {
-                let pattern = tool.pattern.as_ref();
-                tool.quadrant != Quadrant::Approve
-                    && pattern.is_some_and(|pattern| pattern.shared(&entry.pattern).is_some())
-            })
-    });
-    if runs {
+    let may = |who: &Identity| {
+        let roles = who.roles.iter().filter_map(|name| policy.roles.get(name));
+        let mut allowed = roles.flat_map(|role| &role.allow);
+        allowed.any(|entry| {
+            entry.object != Object::Tool
+                || policy.approval.possible(&entry.server, who.tenant.as_deref())
+                || policy
+                    .tools_of(entry)
+                    .any(|tool| tool.quadrant != Quadrant::Approve)
+        })
+    };
+    if policy.identities.by_uid.values().any(may) {
         return Ok(());
     }
     Err(Fault::of_all(
-        "it locks out everybody: each tool that a role allows needs an approval, and `[approval]` names no operator",
-        "say of a tool that its `impact` is low or that it is `reversible`, or add to `operators`",
+        "it locks out everybody: each tool that a role allows needs an approval, and no operator can give it",
+        "say of a tool that its `impact` is low or that it is `reversible`, or add to `operators` of `[approval]`",
     ))
 }
 

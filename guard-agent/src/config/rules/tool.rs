@@ -180,8 +180,7 @@ fn all_params(
         }
         params.insert(at, param);
     }
-    // Sorted by their parts, what lies in a value comes behind it.
-    for (name, _) in raw {
+    for name in raw.keys() {
         let at = pointer(name)?;
         let outer = params
             .iter()

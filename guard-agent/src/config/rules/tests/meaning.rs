@@ -159,7 +159,7 @@ fn hints() {
     let policy = added(
         "peer.uid.0 = { user = \"Ann\", tenant = \"Acme\", roles = [\"clerk\"] }\n\
          [role.Clerk]\nallow = [\"files/dir/*\"]\n[server.F1les]\n[server.files.tool.read-x]\n\
-         [server.files.tool.read_x]\nreversible = true\n[server.files.tool.\"a/b/c\"]\nreversible = true\n",
+         [server.files.tool.read_x]\nreversible = true\nsensitive = true\n[server.files.tool.\"a/b/c\"]\nreversible = true\n",
     );
     assert_eq!(
         policy.hints,
@@ -172,10 +172,31 @@ fn hints() {
             "nobody has role `Clerk`",
             "no role allows anything of server `F1les`",
             "no role allows tool `a/b/c` of server `files`, so its rule is never asked",
-            "tool `read-x` of server `files` needs approval, and no operator can give it",
+            "tool `read-x` of server `files` needs approval, and no operator can give it to user `Ann`",
+            "tool `read-x` of server `files` needs approval, and no operator can give it to user `ann`",
+            "tool `read_x` of server `files` needs approval once something untrusted was read, and no operator can give it to user `Ann`",
+            "tool `read_x` of server `files` needs approval once something untrusted was read, and no operator can give it to user `ann`",
             "uid 0 has an identity: every program that runs as root can call as it",
         ]
     );
+}
+
+#[test]
+fn who_may_approve_what() {
+    let operator = |tenants: &str| {
+        let key = "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=";
+        let text = format!(
+            "[approval]\noperators = [{{ name = \"o\", key = \"{key}\", servers = [\"files\"], tenants = [{tenants}] }}]\n"
+        );
+        added(&text).approval.operators.remove(0)
+    };
+    let (acme, nobody) = (operator("\"acme\""), operator(""));
+    assert!(acme.may_approve("files", Some("acme")));
+    assert!(!acme.may_approve("files", Some("other")));
+    assert!(!acme.may_approve("files", None));
+    assert!(!acme.may_approve("mail", Some("acme")));
+    assert!(nobody.may_approve("files", None));
+    assert!(!nobody.may_approve("files", Some("acme")));
 }
 
 /// A policy with these keys is refused by the loader that sessions use, until they obey them.

@@ -187,8 +187,9 @@ fn names() {
 
 #[test]
 fn nobody_could_do_anything() {
-    let nobody = "it locks out everybody: each tool that a role allows needs an approval, and `[approval]` names no operator";
-    let fix = "say of a tool that its `impact` is low or that it is `reversible`, or add to `operators`";
+    let nobody =
+        "it locks out everybody: each tool that a role allows needs an approval, and no operator can give it";
+    let fix = "say of a tool that its `impact` is low or that it is `reversible`, or add to `operators` of `[approval]`";
     let text = |allow: &str, tool: &str| {
         format!(
             "[server.files]\n{tool}\n[role.a]\nallow = [{allow}]\n[role.unused]\nallow = [\"prompt:files/a\"]\n[identity]\npeer.uid.1 = {{ user = \"u\", roles = [\"a\"] }}\n"
@@ -206,4 +207,32 @@ fn nobody_could_do_anything() {
     );
     assert!(super::read(&text("\"files/a\"", "tool.a.reversible = true")).is_ok());
     assert!(super::read(&text("\"prompt:files/a\"", "")).is_ok());
+}
+
+/// An operator helps only callers of a tenant of theirs.
+#[test]
+fn approvals_that_are_never_for_the_caller() {
+    let text = |tenant: &str| {
+        format!(
+            r#"[server.files]
+[server.empty]
+[role.a]
+allow = ["files/*"]
+[role.none]
+allow = ["empty/*"]
+[identity]
+peer.uid.1 = {{ user = "u", tenant = "{tenant}", roles = ["a"] }}
+peer.uid.2 = {{ user = "v", tenant = "t", roles = ["none"] }}
+[approval]
+operators = [{{ name = "o", key = "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=", servers = ["files"], tenants = ["t"] }}]
+"#
+        )
+    };
+    assert!(super::read(&text("t")).is_ok());
+    all_refused(
+        &text("other"),
+        0,
+        "it locks out everybody: each tool that a role allows needs an approval, and no operator can give it",
+        "say of a tool that its `impact` is low or that it is `reversible`, or add to `operators` of `[approval]`",
+    );
 }

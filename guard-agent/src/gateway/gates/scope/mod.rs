@@ -182,9 +182,11 @@ impl Rules {
             return tool;
         }
         // A name that no rule can speak of is no match of `*` either.
-        let wild = self.wild.iter().filter(|_| is_name(name));
-        wild.map(|(pattern, tool)| (pattern.matches(name), tool))
-            .find(|(matches, _)| *matches)
+        if !is_name(name) {
+            return &self.unlisted;
+        }
+        let mut wild = self.wild.iter();
+        wild.find(|(pattern, _)| pattern.matches(name))
             .map_or(&self.unlisted, |(_, tool)| tool)
     }
 
