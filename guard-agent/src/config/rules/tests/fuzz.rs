@@ -164,3 +164,16 @@ proptest! {
         three_lines(&text.into_iter().collect::<String>());
     }
 }
+
+/// Depth is bounded too, however it is written.
+#[test]
+fn deep() {
+    for deep in [
+        format!("{}a = 1", "a.".repeat(100_000)),
+        format!("[{}a]", "a.".repeat(100_000)),
+        format!("a = {}{}", "[".repeat(100_000), "]".repeat(100_000)),
+        format!("a = {}1{}", "{a=".repeat(100_000), "}".repeat(100_000)),
+    ] {
+        three_lines(&deep);
+    }
+}
