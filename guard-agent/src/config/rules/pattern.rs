@@ -14,10 +14,8 @@ use crate::config::printable;
 const NAME_MOST: usize = 128;
 /// Far above any address a pattern is written for.
 const URI_MOST: usize = 4096;
-/// Patterns are compared with each other in memory that grows with them.
+/// Two patterns are compared in time that grows with the square of their lengths.
 const URI_PATTERN_MOST: usize = 512;
-/// How long it is looked for a name that one pattern matches and another does not.
-const STATES_MOST: usize = 1 << 14;
 
 /// One pattern that can match something.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +24,8 @@ pub struct Pattern {
     tokens: Vec<Token>,
     /// Bytes before the first `*`.
     prefix: usize,
+    /// Where what stands behind the last `*` begins.
+    suffix: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,6 +143,7 @@ impl Pattern {
         Ok(Self {
             text: text.to_owned(),
             prefix: text.find('*').unwrap_or(text.len()),
+            suffix: text.rfind('*').map_or(0, |star| star + 1),
             tokens,
         })
     }
@@ -157,40 +158,38 @@ impl Pattern {
         self.text.get(..self.prefix).unwrap_or(&self.text)
     }
 
-    /// In time that the lengths bound, without memory of its own.
+    /// What stands behind the last `*`.
+    fn suffix(&self) -> &str {
+        self.text.get(self.suffix..).unwrap_or_default()
+    }
+
     pub fn matches(&self, name: &str) -> bool {
-        let name = name.as_bytes();
-        let (mut token, mut at) = (0, 0);
-        // The last `*`: the token behind it, and where what it stands for ends.
-        let mut last = None;
-        loop {
-            match self.tokens.get(token) {
-                Some(Token::Rest) => return true,
-                Some(Token::Part) => {
-                    token += 1;
-                    last = Some((token, at));
-                    continue;
-                }
-                Some(Token::One(byte)) if name.get(at) == Some(byte) => {
-                    (token, at) = (token + 1, at + 1);
-                    continue;
-                }
-                None if at == name.len() => return true,
-                _ => {}
-            }
-            // Each `/` of the name is one of the pattern, so an earlier `*` could not help.
-            match last {
-                Some((behind, end)) if name.get(end).is_some_and(|byte| *byte != b'/') => {
-                    (token, at) = (behind, end + 1);
-                    last = Some((behind, end + 1));
-                }
-                _ => return false,
-            }
-        }
+        takes(
+            &self.tokens,
+            name.as_bytes(),
+            |one, byte| one == byte,
+            |byte| byte != b'/',
+        )
+    }
+
+    /// Whether every name that `other` matches is matched here too: what it writes out stands here, and what its `*`
+    /// stand for falls to a `*` here.
+    pub fn covers(&self, other: &Self) -> bool {
+        // What stands at an end here has to stand there too, which tells most pairs apart.
+        other.suffix().ends_with(self.suffix())
+            && takes(
+                &self.tokens,
+                &other.tokens,
+                |one, token| token == Token::One(one),
+                |token| !matches!(token, Token::One(b'/') | Token::Rest),
+            )
     }
 
     /// A name that both match, one of the shortest. Exact: there is none only if there is none.
     pub fn shared(&self, other: &Self) -> Option<String> {
+        if !self.ends_agree(other) {
+            return None;
+        }
         // A place in each pattern, and whether the name has begun: an empty one is none.
         let mut seen = HashSet::new();
         let mut queue = VecDeque::from([((0, 0, false), String::new())]);
@@ -224,71 +223,48 @@ impl Pattern {
         None
     }
 
-    /// Whether every name that `other` matches is matched here too. Where that takes too long to find out: no.
-    pub fn covers(&self, other: &Self) -> bool {
-        let start = (self.closure([0]), other.closure([0]));
-        let alphabet = self.alphabet(other);
-        let mut seen = HashSet::from([start.clone()]);
-        let mut queue = VecDeque::from([start]);
-        while let Some((ours, theirs)) = queue.pop_front() {
-            if other.ends(&theirs) && !self.ends(&ours) {
-                return false;
+    /// Two literal ends of which neither is an end of the other are of no name: most pairs are told apart by that.
+    fn ends_agree(&self, other: &Self) -> bool {
+        let (one, two) = (self.prefix(), other.prefix());
+        let (last, end) = (self.suffix(), other.suffix());
+        (one.starts_with(two) || two.starts_with(one)) && (last.ends_with(end) || end.ends_with(last))
+    }
+}
+
+/// Whether the tokens stand for all of the input, in time that the lengths bound and without memory of its own.
+/// `same`: a literal byte is that symbol; `part`: `*` may stand for it.
+fn takes<S: Copy>(
+    tokens: &[Token],
+    input: &[S],
+    same: impl Fn(u8, S) -> bool,
+    part: impl Fn(S) -> bool,
+) -> bool {
+    let (mut token, mut at) = (0, 0);
+    // The last `*`: the token behind it, and where what it stands for ends.
+    let mut last = None;
+    loop {
+        match tokens.get(token) {
+            Some(Token::Rest) => return true,
+            Some(Token::Part) => {
+                token += 1;
+                last = Some((token, at));
+                continue;
             }
-            for byte in &alphabet {
-                let next = (self.step(&ours, *byte), other.step(&theirs, *byte));
-                if !next.1.is_empty() && seen.insert(next.clone()) {
-                    if seen.len() > STATES_MOST {
-                        return false;
-                    }
-                    queue.push_back(next);
-                }
+            Some(Token::One(byte)) if input.get(at).is_some_and(|symbol| same(*byte, *symbol)) => {
+                (token, at) = (token + 1, at + 1);
+                continue;
             }
+            None if at == input.len() => return true,
+            _ => {}
         }
-        true
-    }
-
-    /// Every byte the two tell from others, `/`, and one that stands for the rest.
-    fn alphabet(&self, other: &Self) -> Vec<u8> {
-        let mut bytes = vec![b'/'];
-        for token in self.tokens.iter().chain(&other.tokens) {
-            if let Token::One(byte) = token {
-                bytes.push(*byte);
+        // Each `/` of the input is one of the tokens, so an earlier `*` could not help.
+        match last {
+            Some((behind, end)) if input.get(end).is_some_and(|symbol| part(*symbol)) => {
+                (token, at) = (behind, end + 1);
+                last = Some((behind, end + 1));
             }
+            _ => return false,
         }
-        bytes.sort_unstable();
-        bytes.dedup();
-        let rest = (b'a'..=b'z')
-            .chain(b'!'..=b'~')
-            .find(|byte| !bytes.contains(byte));
-        bytes.extend(rest);
-        bytes
-    }
-
-    /// The places in the pattern where one can be without reading more, in order.
-    fn closure(&self, places: impl IntoIterator<Item = usize>) -> Vec<usize> {
-        let mut all = Vec::new();
-        for mut place in places {
-            all.push(place);
-            while matches!(self.tokens.get(place), Some(Token::Part | Token::Rest)) {
-                place += 1;
-                all.push(place);
-            }
-        }
-        all.sort_unstable();
-        all.dedup();
-        all
-    }
-
-    fn step(&self, places: &[usize], byte: u8) -> Vec<usize> {
-        self.closure(places.iter().filter_map(|place| match self.tokens.get(*place)? {
-            Token::One(one) => (*one == byte).then_some(place + 1),
-            Token::Part => (byte != b'/').then_some(*place),
-            Token::Rest => Some(*place),
-        }))
-    }
-
-    fn ends(&self, places: &[usize]) -> bool {
-        places.contains(&self.tokens.len())
     }
 }
 
