@@ -164,12 +164,15 @@ impl Pattern {
     }
 
     pub fn matches(&self, name: &str) -> bool {
-        takes(
-            &self.tokens,
-            name.as_bytes(),
-            |one, byte| one == byte,
-            |byte| byte != b'/',
-        )
+        // The two ends tell most names apart, and cost next to nothing.
+        name.starts_with(self.prefix())
+            && name.ends_with(self.suffix())
+            && takes(
+                &self.tokens,
+                name.as_bytes(),
+                |one, byte| one == byte,
+                |byte| byte != b'/',
+            )
     }
 
     /// Whether every name that `other` matches is matched here too: what it writes out stands here, and what its `*`
