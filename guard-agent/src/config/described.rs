@@ -27,7 +27,7 @@ const MAX_PIDS: u32 = 4 << 20;
 const MIN_MEMORY: u64 = 4 << 20;
 /// A size of 0 is "no limit" to tmpfs.
 const MIN_TMP: u64 = 64 << 10;
-const MAX_NAME: usize = 64;
+pub(super) const MAX_NAME: usize = 64;
 /// A clock that is looked at once a second measures nothing shorter.
 const MIN_TIME: Duration = Duration::from_secs(1);
 
@@ -258,7 +258,7 @@ fn name_of(program: &OsString) -> String {
     file.chars().map(kept).take(MAX_NAME).collect()
 }
 
-fn is_name(character: char) -> bool {
+pub(super) fn is_name(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.')
 }
 

@@ -14,6 +14,7 @@ pub mod resolved;
 pub mod rights;
 pub mod root_arg;
 pub mod roots;
+pub mod rules;
 #[cfg(test)]
 mod tests;
 pub mod user;

@@ -118,18 +118,24 @@ pub struct Loaded {
 
 /// Reads and parses a policy file.
 pub fn load(path: &Path) -> Result<Loaded, Refusal> {
-    let bytes = read(path)?;
-    let hash = sha256(&bytes);
-    let Ok(text) = String::from_utf8(bytes) else {
-        return Err(unreadable(
-            path,
-            "it is not UTF-8 text",
-            "write the policy as TOML",
-        ));
-    };
+    let (text, hash) = text(path)?;
     match toml::from_str(&text) {
         Ok(policy) => Ok(Loaded { policy, hash }),
         Err(error) => Err(wrong(path, &text, &error)),
+    }
+}
+
+/// What the file says, and the hash of it.
+pub(super) fn text(path: &Path) -> Result<(String, String), Refusal> {
+    let bytes = read(path)?;
+    let hash = sha256(&bytes);
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok((text, hash)),
+        Err(_) => Err(unreadable(
+            path,
+            "it is not UTF-8 text",
+            "write the policy as TOML",
+        )),
     }
 }
 
@@ -190,7 +196,7 @@ fn unreadable(path: &Path, why: impl Into<String>, hint: impl Into<String>) -> R
 }
 
 /// File, line, key and cause, in an operator's words.
-fn wrong(path: &Path, text: &str, error: &toml::de::Error) -> Refusal {
+pub(super) fn wrong(path: &Path, text: &str, error: &toml::de::Error) -> Refusal {
     let mut what = format!("cannot use policy `{}`", shown(path));
     let mut why = printable(&error.message().trim().replace('\n', ", "));
     for (serde, ours) in [
@@ -207,10 +213,7 @@ fn wrong(path: &Path, text: &str, error: &toml::de::Error) -> Refusal {
     let unknown_key = error.message().starts_with("unknown field ");
     if let Some(span) = error.span() {
         let before = text.get(..span.start).unwrap_or(text);
-        what = format!(
-            "{what}, line {}",
-            before.bytes().filter(|byte| *byte == b'\n').count() + 1
-        );
+        what = format!("{what}, line {}", line(text, span.start));
         if why == "duplicate key" {
             why = format!(
                 "duplicate key `{}`",
@@ -226,6 +229,12 @@ fn wrong(path: &Path, text: &str, error: &toml::de::Error) -> Refusal {
         "correct that line; `docs/policy.md` has an example"
     };
     Refusal::usage(what, why, hint)
+}
+
+/// The number of the line on which the byte `at` stands.
+pub(super) fn line(text: &str, at: usize) -> usize {
+    let before = text.as_bytes().get(..at).unwrap_or(text.as_bytes());
+    before.iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
 /// The key whose value stands at the end of `text`, when both are on one line.

@@ -9,6 +9,7 @@ mod calls;
 mod confine;
 mod exchange;
 mod failure;
+pub mod gates;
 mod ladder;
 mod noise;
 mod protocol;
