@@ -8,6 +8,7 @@ mod bytes;
 mod confine;
 mod exchange;
 mod failure;
+pub mod gates;
 mod ladder;
 mod noise;
 mod protocol;
