@@ -137,7 +137,7 @@ fn against(schema: &schema::Schema, value: &Value, declared: Declared, named: bo
         for error in schema.validator.iter_errors(value) {
             flaws.add(words::flaw(&error));
         }
-    } else if survey.work <= survey::SOME
+    } else if (survey.work <= survey::SOME || !schema.graph.choices)
         && let Err(error) = schema.validator.validate(value)
     {
         flaws.add(words::flaw(&error));

@@ -22,7 +22,7 @@ pub(super) const WORK: u64 = 1 << 18;
 /// Up to so much work all reasons are collected, which takes some ten times as long as the verdict.
 pub(super) const FEW: u64 = 1 << 13;
 
-/// Up to so much the first one is; beyond it there is the verdict alone.
+/// Up to so much the first one is, if the schema has forms to choose from; beyond it there is the verdict alone.
 pub(super) const SOME: u64 = 1 << 15;
 
 /// Bytes of a string that an expression reads in the time of one look.
@@ -154,7 +154,7 @@ impl<'a> Survey<'a> {
         for (index, item) in items.iter().enumerate() {
             let own = prefixed.then(|| {
                 self.below(set, |node, add| {
-                    node.items.iter().chain(node.prefix.get(index)).for_each(add)
+                    node.items.iter().chain(node.prefix.get(index)).for_each(add);
                 })
             });
             self.steps.push(Step::Index(index));

@@ -31,7 +31,7 @@ pub(super) fn flaw(error: &ValidationError<'_>) -> Flaw {
         at = format!("{at}/{}", pointer::escape(below));
     }
     let why = why(leaf);
-    if std::ptr::eq(leaf, error) {
+    if std::ptr::eq(leaf, error) || matches!(leaf.kind(), Kind::AnyOf { .. } | Kind::OneOfNotValid { .. }) {
         Flaw::new(&at, rule(leaf.kind()), &why)
     } else {
         let other = "; the tool's schema has other forms too, which fit less";
@@ -148,7 +148,11 @@ fn alternatives(error: &ValidationError<'_>, context: &[Vec<ValidationError<'sta
         })
         .collect();
     match all.filter(|all| !all.is_empty()) {
-        Some(all) => format!("must be {}", printable(&all.join(" or "), QUOTED)),
+        Some(mut all) => {
+            all.sort_unstable();
+            all.dedup();
+            format!("must be {}", printable(&all.join(" or "), QUOTED))
+        }
         None => "fits none of the forms that the tool's schema allows".to_owned(),
     }
 }

@@ -37,6 +37,7 @@ struct Builder<'s> {
     seen: HashMap<*const Value, Id>,
     anchors: HashMap<&'s str, &'s Value>,
     refs: Vec<(Id, &'s str)>,
+    choices: bool,
 }
 
 pub(in super::super) fn build(schema: &Value, lone_ref: bool) -> Result<Graph, NoForm> {
@@ -47,6 +48,7 @@ pub(in super::super) fn build(schema: &Value, lone_ref: bool) -> Result<Graph, N
         seen: HashMap::new(),
         anchors: HashMap::new(),
         refs: Vec::new(),
+        choices: false,
     };
     builder.node(schema)?;
     // A target may be a new node with references of its own.
@@ -60,6 +62,7 @@ pub(in super::super) fn build(schema: &Value, lone_ref: bool) -> Result<Graph, N
         nodes: builder.nodes,
         rank,
         by_rank,
+        choices: builder.choices,
     })
 }
 
@@ -136,6 +139,7 @@ impl<'s> Builder<'s> {
     }
 
     fn same(&mut self, id: Id, keywords: &'s Map<String, Value>) -> Result<(), NoForm> {
+        self.choices |= keywords.contains_key("anyOf") || keywords.contains_key("oneOf");
         let mut below = Vec::new();
         for keyword in ONE {
             below.extend(keywords.get(keyword));

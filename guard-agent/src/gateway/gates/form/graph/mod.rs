@@ -22,6 +22,8 @@ pub(super) struct Graph {
     /// Each node after those that lead to it without going into the value.
     pub(super) rank: Vec<u32>,
     pub(super) by_rank: Vec<Id>,
+    /// It has forms to choose from. To say why none of them fits takes the reasons of all.
+    pub(super) choices: bool,
 }
 
 /// The node of the whole schema.
