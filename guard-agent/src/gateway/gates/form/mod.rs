@@ -29,7 +29,7 @@ pub use overlay::{Overlay, Param};
 
 use flaw::Flaws;
 use serde_json::Value;
-use survey::{Declared, Survey};
+use survey::{Side, Survey};
 
 /// Why there is no check for a tool. Its calls are refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -73,7 +73,7 @@ pub enum NoForm {
 pub struct Form {
     schema: schema::Schema,
     params: overlay::Params,
-    declared: Declared,
+    declared_only: bool,
 }
 
 impl Form {
@@ -86,15 +86,10 @@ impl Form {
         if !schema.takes_objects {
             return Err(NoForm::NotAnObject);
         }
-        let declared = if overlay.declared_only {
-            Declared::Only
-        } else {
-            Declared::Any
-        };
         Ok(Form {
             schema,
             params: overlay::Params::of(overlay)?,
-            declared,
+            declared_only: overlay.declared_only,
         })
     }
 
@@ -108,13 +103,12 @@ impl Form {
         // A number that two programs read as two is refused wherever it stands: who compares it is the server's affair.
         match read::value(bytes).and_then(|value| read::wild_number(bytes).map_or(Ok(value), Err)) {
             Ok(value) if value.is_object() => {
-                against(
-                    &self.schema,
-                    &value,
-                    self.declared,
-                    !self.params.is_empty(),
-                    &mut flaws,
-                );
+                let side = Side {
+                    call: true,
+                    declared_only: self.declared_only,
+                    named: !self.params.is_empty(),
+                };
+                against(&self.schema, &value, side, &mut flaws);
                 self.params.check(&value, &mut flaws);
             }
             Ok(_) => flaws.add(Flaw::new("", "type", "the arguments must be an object")),
@@ -125,8 +119,8 @@ impl Form {
 }
 
 /// A value against a schema, in bounded work.
-fn against(schema: &schema::Schema, value: &Value, declared: Declared, named: bool, flaws: &mut Flaws) {
-    let mut survey = Survey::new(&schema.graph, schema.looks_around, declared).named(named);
+fn against(schema: &schema::Schema, value: &Value, side: Side, flaws: &mut Flaws) {
+    let mut survey = Survey::new(&schema.graph, schema.looks_around, side);
     if !survey.go(value, flaws)
         || !flaws.is_empty() && schema.looks_around
         || schema.validator.is_valid(value)

@@ -5,7 +5,7 @@ use super::{
     flaw::{Flaw, Flaws},
     read,
     schema::Schema,
-    survey::Declared,
+    survey::Side,
 };
 
 /// One tool's promise about its results.
@@ -44,7 +44,14 @@ impl OutputForm {
             return flaws.verdict();
         };
         match read::value(bytes) {
-            Ok(value) => super::against(&self.schema, &value, Declared::Any, false, &mut flaws),
+            Ok(value) => {
+                let side = Side {
+                    call: false,
+                    declared_only: false,
+                    named: false,
+                };
+                super::against(&self.schema, &value, side, &mut flaws);
+            }
             Err(flaw) => flaws.add(flaw),
         }
         flaws.verdict()

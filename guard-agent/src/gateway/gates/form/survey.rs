@@ -34,13 +34,15 @@ const SHORT: usize = 1024;
 /// Doubles hold every integer up to this one.
 const EXACT: u64 = 1 << 53;
 
-/// Which members may be there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Declared {
-    /// Those that the schema declares: the arguments of a call.
-    Only,
-    /// Whatever the schema lets pass.
-    Any,
+/// What a value is, beyond what its schema says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Side {
+    /// Arguments of a call, of which a server reads what it will. A result has numbers that nobody compares again.
+    pub(super) call: bool,
+    /// There are the members that the schema declares, and no others.
+    pub(super) declared_only: bool,
+    /// Which outermost members there are the operator says, who is asked elsewhere.
+    pub(super) named: bool,
 }
 
 /// The subschemas that look at a value, each with how often.
@@ -57,9 +59,7 @@ struct Set {
 pub(super) struct Survey<'a> {
     graph: &'a Graph,
     looks_around: bool,
-    declared: Declared,
-    /// Which outermost members there are the operator says, who is asked elsewhere.
-    named: bool,
+    side: Side,
     sets: HashMap<Vec<(Id, u64)>, Rc<Set>>,
     steps: Vec<Step<'a>>,
     pub(super) work: u64,
@@ -69,21 +69,15 @@ pub(super) struct Survey<'a> {
 struct Enough;
 
 impl<'a> Survey<'a> {
-    pub(super) fn new(graph: &'a Graph, looks_around: bool, declared: Declared) -> Self {
+    pub(super) fn new(graph: &'a Graph, looks_around: bool, side: Side) -> Self {
         Survey {
             graph,
             looks_around,
-            declared,
-            named: false,
+            side,
             sets: HashMap::new(),
             steps: Vec::new(),
             work: 0,
         }
-    }
-
-    pub(super) fn named(mut self, named: bool) -> Self {
-        self.named = named;
-        self
     }
 
     /// Goes through a value. Whether the validator may be let at it.
@@ -111,7 +105,7 @@ impl<'a> Survey<'a> {
                 let wide = |number: u64| number > EXACT && !doubles(number);
                 let wide = number.as_u64().is_some_and(wide)
                     || number.as_i64().is_some_and(|number| wide(number.unsigned_abs()));
-                if wide && set.compares {
+                if wide && set.compares && self.side.call {
                     let why = "an integer of this size is compared differently by different programs; write one between \
                                -9007199254740992 and 9007199254740992";
                     flaws.add(Flaw::new(&pointer::render(&self.steps), "number", why));
@@ -210,7 +204,7 @@ impl<'a> Survey<'a> {
         } else {
             set.open || !set.declares
         };
-        if self.declared == Declared::Any || free || top && self.named || flaws.full() {
+        if !self.side.declared_only || free || top && self.side.named || flaws.full() {
             return;
         }
         let mut valid: Vec<&str> = set

@@ -40,12 +40,13 @@ fn address(recipient: &str) -> Option<(&str, &str)> {
     bare.split_once('@').filter(|(_, domain)| !domain.contains('@'))
 }
 
-/// Without `%` and `!`, which are routes to another host for some servers.
+/// Without `%` and `!`, which are routes to another host for some servers, without what a shell reads, and no option of
+/// a program that sends mail.
 fn plain(local: &str) -> bool {
-    let sign = |byte: u8| byte.is_ascii_alphanumeric() || b"#$&'*+-/=?^_`{|}~.".contains(&byte);
+    let sign = |byte: u8| byte.is_ascii_alphanumeric() || b"'+-=_.".contains(&byte);
     (1..=LOCAL).contains(&local.len())
         && local.bytes().all(sign)
-        && !local.starts_with('.')
+        && !local.starts_with(['.', '-'])
         && !local.ends_with('.')
         && !local.contains("..")
 }
