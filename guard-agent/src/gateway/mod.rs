@@ -10,6 +10,7 @@ mod exchange;
 mod failure;
 mod ladder;
 mod noise;
+pub mod pins;
 mod protocol;
 pub mod redact;
 mod relay;

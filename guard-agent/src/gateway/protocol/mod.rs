@@ -1,7 +1,7 @@
 //! Bytes → lines → messages: what a message is, and nothing of what it is for.
 
 pub(super) mod answer;
-mod json;
+pub(super) mod json;
 pub(super) mod lines;
 pub(super) mod message;
 pub(super) mod names;

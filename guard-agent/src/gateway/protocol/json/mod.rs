@@ -13,7 +13,7 @@ const FEW: usize = 16;
 
 /// Why a text is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Flaw {
+pub(in crate::gateway) enum Flaw {
     #[error("byte {0} is not UTF-8")]
     Utf8(usize),
     #[error("it is not JSON at byte {0}")]
@@ -26,23 +26,23 @@ pub(super) enum Flaw {
 
 /// A member of an object: where its key is, between the quotes, and its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Member {
-    pub(super) key: Range<usize>,
-    pub(super) value: Range<usize>,
+pub(in crate::gateway) struct Member {
+    pub(in crate::gateway) key: Range<usize>,
+    pub(in crate::gateway) value: Range<usize>,
 }
 
 /// What was found in a text.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(in crate::gateway) struct Found {
     /// Those of the outermost object, also of a text that is cut off or breaks off at a flaw.
-    pub(super) members: Vec<Member>,
+    pub(in crate::gateway) members: Vec<Member>,
     /// A key that stands twice in one object: where the second one ends.
-    pub(super) duplicate: Option<usize>,
-    pub(super) flaw: Option<Flaw>,
+    pub(in crate::gateway) duplicate: Option<usize>,
+    pub(in crate::gateway) flaw: Option<Flaw>,
 }
 
 /// Reads the whole text.
-pub(super) fn scan(text: &[u8]) -> Found {
+pub(in crate::gateway) fn scan(text: &[u8]) -> Found {
     let mut scanner = Scanner {
         text,
         at: 0,
@@ -58,7 +58,7 @@ pub(super) fn scan(text: &[u8]) -> Found {
 }
 
 /// The members of an object that `scan` found nothing wrong with; of another value none.
-pub(super) fn members(text: &[u8], value: Range<usize>) -> Vec<Member> {
+pub(in crate::gateway) fn members(text: &[u8], value: Range<usize>) -> Vec<Member> {
     let Some(inner) = text.get(value.clone()) else {
         return Vec::new();
     };
@@ -82,7 +82,7 @@ pub(super) fn members(text: &[u8], value: Range<usize>) -> Vec<Member> {
 }
 
 /// The elements of an array that `scan` found nothing wrong with.
-pub(super) fn elements(text: &[u8]) -> Vec<Range<usize>> {
+pub(in crate::gateway) fn elements(text: &[u8]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 1 + text.iter().position(|byte| *byte == b'[').unwrap_or(text.len());
     while let Some(start) = next_token(text, at, b" \t\r\n,") {
@@ -97,7 +97,7 @@ pub(super) fn elements(text: &[u8]) -> Vec<Range<usize>> {
 }
 
 /// A string without its quotes, unescaped.
-pub(super) fn unescape(inner: &[u8]) -> Option<Cow<'_, str>> {
+pub(in crate::gateway) fn unescape(inner: &[u8]) -> Option<Cow<'_, str>> {
     if !inner.contains(&b'\\') {
         return std::str::from_utf8(inner).ok().map(Cow::Borrowed);
     }
@@ -140,7 +140,7 @@ fn unit_of(escape: &[u8]) -> Option<u32> {
 }
 
 /// A value that is a string, unescaped.
-pub(super) fn text_of(value: &[u8]) -> Option<Cow<'_, str>> {
+pub(in crate::gateway) fn text_of(value: &[u8]) -> Option<Cow<'_, str>> {
     unescape(value.strip_prefix(b"\"")?.strip_suffix(b"\"")?)
 }
 
