@@ -23,11 +23,13 @@ const VALUE: usize = 2000;
 const SHORT: usize = 60;
 /// Of what is the same around a change so many characters are shown.
 const AROUND: usize = 40;
-/// Bytes of two texts that are compared word by word: the work grows with the square of what differs.
-const COMPARED: usize = 16 << 10;
+/// Bytes of two texts that are compared word by word, and of all such texts together: the work grows with the square of
+/// what differs, and the server chooses what does.
+const COMPARED: usize = 8 << 10;
+const COMPARED_IN_ALL: usize = 32 << 10;
 
 /// All that differs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 pub struct Diff {
     pub changes: Vec<Change>,
     /// Changes that are not listed.
@@ -67,25 +69,29 @@ pub enum Span {
 impl Diff {
     /// From an older definition to a newer one.
     pub(super) fn of(old: &Definition, new: &Definition, volatile: &[Pointer]) -> Self {
-        let mut diff = Self {
-            changes: Vec::new(),
-            more: 0,
-        };
+        let mut diff = Comparison::default();
         let (old, new) = (old.tree().settled(volatile), new.tree().settled(volatile));
         diff.values(&old, &new, &mut Vec::new());
-        diff
+        diff.found
     }
 
     /// All of it is new.
     pub(super) fn added(new: &Definition) -> Self {
-        let mut diff = Self {
-            changes: Vec::new(),
-            more: 0,
-        };
+        let mut diff = Comparison::default();
         diff.add(&[], None, Some(&new.tree()));
-        diff
+        diff.found
     }
+}
 
+/// A comparison on its way.
+#[derive(Default)]
+struct Comparison {
+    found: Diff,
+    /// Bytes that were compared word by word.
+    compared: usize,
+}
+
+impl Comparison {
     fn values<'n>(&mut self, old: &'n Node<'_>, new: &'n Node<'_>, path: &mut Vec<Cow<'n, str>>) {
         match (old, new) {
             _ if old == new => {}
@@ -128,18 +134,18 @@ impl Diff {
     }
 
     fn add(&mut self, path: &[Cow<'_, str>], old: Option<&Node<'_>>, new: Option<&Node<'_>>) {
-        if self.changes.len() == CHANGES {
-            self.more += 1;
+        if self.found.changes.len() == CHANGES {
+            self.found.more += 1;
             return;
         }
         let json = |node: &Node<'_>| shown::cut(&String::from_utf8_lossy(&node.canonical()), VALUE);
         let spans = match (old, new) {
             (Some(Node::Text(old)), Some(Node::Text(new))) if old.len().max(new.len()) > SHORT => {
-                spans(old, new)
+                spans(old, new, &mut self.compared)
             }
             _ => Vec::new(),
         };
-        self.changes.push(Change {
+        self.found.changes.push(Change {
             pointer: shown::cut(&pointer::join(path), VALUE),
             kind: match (old, new) {
                 (None, _) => Kind::Added,
@@ -154,7 +160,7 @@ impl Diff {
 }
 
 /// Word by word; what is the same only as far as it says where one is.
-fn spans(old: &str, new: &str) -> Vec<Span> {
+fn spans(old: &str, new: &str, compared: &mut usize) -> Vec<Span> {
     let head = common(old.chars(), new.chars());
     let (start, old) = old.split_at(head);
     let new = new.get(head..).unwrap_or_default();
@@ -164,7 +170,9 @@ fn spans(old: &str, new: &str) -> Vec<Span> {
 
     let mut out = Spans::default();
     out.push(ChangeTag::Equal, start);
-    if old.len() + new.len() > COMPARED {
+    let both = old.len() + new.len();
+    *compared += both;
+    if both > COMPARED || *compared > COMPARED_IN_ALL {
         out.push(ChangeTag::Delete, old);
         out.push(ChangeTag::Insert, new);
     } else {

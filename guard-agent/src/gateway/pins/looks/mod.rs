@@ -107,7 +107,7 @@ pub(super) fn texts(definition: &Definition, names: &Names) -> Vec<Look> {
             if looks.len() < MOST {
                 looks.push(Look {
                     rule,
-                    pointer: shown::shown(&pointer::join(path)),
+                    pointer: shown::cut(&pointer::join(path), EXCERPT),
                     excerpt: excerpt(text, at),
                 });
             }

@@ -119,6 +119,10 @@ fn is_compound(name: &str) -> bool {
 /// What is seen of a name: by Unicode's table of what looks alike, once with the case it has (`I` is like `l`) and once
 /// without.
 fn forms(name: &str) -> Vec<String> {
+    // What is longer is held for that; the work grows with the square of it.
+    if name.len() > LONGEST {
+        return Vec::new();
+    }
     let seen: String = name.chars().filter(|one| !hidden(*one)).nfkc().collect();
     let alike = |text: &str| skeleton(text).collect::<String>().to_lowercase();
     let mut forms = vec![alike(&seen), alike(&seen.to_lowercase())];

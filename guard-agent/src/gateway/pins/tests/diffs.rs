@@ -167,3 +167,23 @@ fn it_has_a_form_for_programs() {
     let span = serde_json::to_value(Span::Added("x".to_owned())).unwrap();
     assert_eq!(span, json!({"kind": "added", "text": "x"}));
 }
+
+/// Nearly every word differs, in every text: the work is bounded.
+#[test]
+fn texts_that_differ_in_nearly_all_words_take_no_time() {
+    let all = |shift: usize| {
+        let word = |index: usize, word: usize| match word % 50 {
+            49 => "same ".to_owned(),
+            _ => format!("{} ", word * 7 + index + shift * 31),
+        };
+        let text = |index: usize| (0..600).map(|at| word(index, at)).collect::<String>();
+        with("x", &(0..64).map(text).collect())
+    };
+    let begin = std::time::Instant::now();
+    let diff = diff(&all(0), &all(1));
+    assert_eq!(diff.changes.len(), 64);
+    assert!(begin.elapsed().as_secs() < 10, "{:?}", begin.elapsed());
+    let parts = |change: &Change| change.spans.len();
+    assert!(parts(&diff.changes[0]) > 4, "{:?}", diff.changes[0].spans);
+    assert_eq!(parts(&diff.changes[63]), 2);
+}

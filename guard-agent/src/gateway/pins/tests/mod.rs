@@ -3,9 +3,11 @@
 mod attacks;
 mod definitions;
 mod diffs;
+mod documented;
 mod filters;
 mod gaps;
 mod honest;
+mod measure;
 mod names;
 mod properties;
 mod verdicts;

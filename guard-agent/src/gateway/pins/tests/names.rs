@@ -105,3 +105,20 @@ fn the_newcomer_is_held_and_not_who_was_there() {
     let judged = judge(&mut Memory::default(), "s", &two, &[], false, at(0)).unwrap();
     assert!(judged.iter().all(|one| !one.verdict.allows()));
 }
+
+/// What it looks like is not asked: the work grows with the square of its length.
+#[test]
+fn a_name_that_is_far_too_long_is_held_and_no_more() {
+    let long = "ab".repeat(1000);
+    let names = Names::new([long.as_str()], []);
+    assert_eq!(
+        like(&names, &format!("{long}b")),
+        [(
+            Rule::OddName,
+            format!("{}… and 1841 bytes more", "ab".repeat(80) + " ")
+        )]
+    );
+    let short = "ab".repeat(60);
+    let names = Names::new([short.as_str()], []);
+    assert_eq!(like(&names, &format!("{short}b"))[0].0, Rule::LookAlike);
+}

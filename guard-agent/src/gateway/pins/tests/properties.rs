@@ -227,3 +227,23 @@ proptest! {
         prop_assert!(!rules_in_text(&text).is_empty());
     }
 }
+
+proptest! {
+    /// As long as nothing is cut: what stayed and went is the old text, what stayed and came the new one.
+    #[test]
+    fn the_parts_of_a_text_are_all_of_it(old in "([a-d]{1,3}[ .]{1,2}){25,30}", new in "([a-d]{1,3}[ .]{1,2}){25,30}") {
+        let of = |text: &str| read(&tool("t", text)).unwrap();
+        let diff = Diff::of(&of(&old), &of(&new), &[]);
+        let (mut was, mut is) = (String::new(), String::new());
+        for span in diff.changes.iter().flat_map(|change| &change.spans) {
+            match span {
+                Span::Same(text) => { was += text; is += text; }
+                Span::Removed(text) => was += text,
+                Span::Added(text) => is += text,
+            }
+        }
+        let cut = diff.to_string().contains('…');
+        let short = old.len().max(new.len()) <= 60;
+        prop_assert!(cut || short || old == new || (was == old && is == new), "{:?}", diff);
+    }
+}
