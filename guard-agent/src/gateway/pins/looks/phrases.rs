@@ -20,24 +20,16 @@ const fn phrase(
 }
 
 const USER: &[&str] = &["user", "human", "anyone", "anybody", "person", "operator"];
-const EARLIER: &[&str] = &[
-    "previous",
-    "prior",
-    "above",
-    "earlier",
-    "preceding",
-    "existing",
-    "other",
-];
+const NO_HEED: &[&str] = &["ignore", "disregard", "forget"];
+const EARLIER: &[&str] = &["previous", "prior", "above", "earlier", "preceding"];
 const TOLD: &[&str] = &[
     "instructions",
     "instruction",
     "prompts",
     "prompt",
-    "rules",
-    "guidelines",
     "directives",
-    "constraints",
+    "guidelines",
+    "rules",
 ];
 const TELL: &[&str] = &[
     "tell",
@@ -60,22 +52,35 @@ const HAND_OVER: &[&str] = &[
     "include", "pass", "send", "provide", "put", "copy", "append", "forward", "paste", "repeat", "upload",
     "post", "write",
 ];
+const ALL_OF_IT: &[&str] = &["entire", "full", "whole", "complete"];
 
 pub(super) const PHRASES: &[Phrase] = &[
+    phrase(Rule::IgnoreInstructions, NO_HEED, &[(3, EARLIER), (2, TOLD)]),
+    phrase(Rule::IgnoreInstructions, NO_HEED, &[(3, TOLD), (1, EARLIER)]),
     phrase(
         Rule::IgnoreInstructions,
-        &["ignore", "disregard", "forget", "override", "bypass"],
-        &[(3, EARLIER), (2, TOLD)],
+        NO_HEED,
+        &[(2, &["system", "safety", "your", "other"]), (1, TOLD)],
     ),
+    // A prompt or a rule can be a tool's own thing, which it overrides.
     phrase(
         Rule::IgnoreInstructions,
-        &["ignore", "disregard", "forget", "override", "bypass"],
-        &[(2, &["system", "safety", "your"]), (2, TOLD)],
-    ),
-    phrase(
-        Rule::IgnoreInstructions,
-        &["new"],
-        &[(0, &["system"]), (0, &["instructions", "prompt"])],
+        &["override", "bypass"],
+        &[
+            (
+                3,
+                &[
+                    "previous",
+                    "prior",
+                    "above",
+                    "earlier",
+                    "preceding",
+                    "safety",
+                    "your",
+                ],
+            ),
+            (2, &["instructions", "instruction", "directives", "guidelines"]),
+        ],
     ),
     phrase(
         Rule::KeepFromUser,
@@ -84,21 +89,17 @@ pub(super) const PHRASES: &[Phrase] = &[
     ),
     phrase(
         Rule::KeepFromUser,
-        &[
-            "hide",
-            "conceal",
-            "hidden",
-            "secret",
-            "keep",
-            "withhold",
-            "invisible",
-        ],
-        &[(4, &["from", "to"]), (1, USER)],
+        &["hide", "conceal", "secret", "keep", "withhold"],
+        &[(4, &["from"]), (1, USER)],
     ),
     phrase(
         Rule::KeepFromUser,
         &["user", "human"],
-        &[(2, &["not", "never"]), (3, &["know", "see", "notice", "aware"])],
+        &[
+            (1, &["must", "should"]),
+            (0, &["not", "never"]),
+            (2, &["know", "see", "notice", "learn"]),
+        ],
     ),
     phrase(
         Rule::BeforeAllTools,
@@ -113,14 +114,27 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase(
         Rule::Conversation,
         HAND_OVER,
-        &[(5, &["system"]), (0, &["prompt", "prompts", "message"])],
+        &[
+            (3, &["your", "entire", "full", "whole", "complete"]),
+            (2, &["system"]),
+            (0, &["prompt", "message"]),
+        ],
     ),
     phrase(
         Rule::Conversation,
         HAND_OVER,
         &[
-            (5, &["conversation", "chat", "message", "entire", "full", "whole"]),
-            (0, &["history", "conversation", "transcript", "chat"]),
+            (4, ALL_OF_IT),
+            (1, &["conversation", "chat", "transcript", "dialogue"]),
+        ],
+    ),
+    phrase(
+        Rule::Conversation,
+        HAND_OVER,
+        &[
+            (4, &["your", "our"]),
+            (0, &["conversation", "chat"]),
+            (0, &["history", "transcript"]),
         ],
     ),
 ];
@@ -193,20 +207,6 @@ pub(super) const TAKES: &[&str] = &[
     "contents", "paste", "access",
 ];
 
-pub(super) const WHEN: &[&str] = &[
-    "when", "whenever", "every", "each", "before", "after", "if", "any", "all", "always",
-];
-
-pub(super) const CHANGES: &[&str] = &[
-    "change",
-    "replace",
-    "redirect",
-    "override",
-    "bcc",
-    "cc",
-    "append",
-    "forward",
-    "reroute",
-    "swap",
-    "substitute",
-];
+/// What another tool's name follows, and then what is to be done with its arguments.
+pub(super) const WHEN: &[&str] = &["when", "whenever", "time", "before", "after", "if"];
+pub(super) const CHANGES: &[&str] = &["change", "redirect", "bcc", "cc", "reroute", "substitute"];

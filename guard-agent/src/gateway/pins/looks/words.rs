@@ -27,7 +27,7 @@ pub(super) fn search(text: &str, own: &str, names: &Names, found: &mut Vec<(Rule
             }
         }
         secret_file(&folded, &words, at, found);
-        other_tools(&folded, &words, own, names, at, found);
+        other_tools(&folded, own, names, at, found);
     }
 }
 
@@ -51,26 +51,20 @@ fn secret_file(folded: &str, words: &[&str], at: usize, found: &mut Vec<(Rule, u
     }
 }
 
-/// Another server's tool needs no mention at all. One's own may be mentioned, but not what is passed to it changed.
-fn other_tools(
-    folded: &str,
-    words: &[&str],
-    own: &str,
-    names: &Names,
-    at: usize,
-    found: &mut Vec<(Rule, usize)>,
-) {
+/// Another server's tool needs no mention at all. One's own may be mentioned, but not what is passed to it changed: when,
+/// its name, and then what to change.
+fn other_tools(folded: &str, own: &str, names: &Names, at: usize, found: &mut Vec<(Rule, usize)>) {
     let own = own.to_lowercase();
-    let mut another = false;
-    for name in runs(folded) {
-        if names.is_foreign(name) {
+    let (mut when, mut named) = (false, false);
+    for run in runs(folded) {
+        if names.is_foreign(run) {
             found.push((Rule::ForeignTool, at));
         }
-        another |= name != own && names.is_own(name);
-    }
-    let has = |list: &[&str]| words.iter().any(|word| list.contains(word));
-    if another && has(phrases::WHEN) && has(phrases::CHANGES) {
-        found.push((Rule::OtherTool, at));
+        if named && phrases::CHANGES.contains(&run) {
+            found.push((Rule::OtherTool, at));
+        }
+        named |= when && run != own && names.is_own(run);
+        when |= phrases::WHEN.contains(&run);
     }
 }
 
