@@ -12,6 +12,7 @@ mod failure;
 pub mod gates;
 mod ladder;
 mod noise;
+pub mod pins;
 mod protocol;
 pub mod redact;
 mod relay;

@@ -140,7 +140,7 @@ fn unit_of(escape: &[u8]) -> Option<u32> {
 }
 
 /// A value that is a string, unescaped.
-pub(super) fn text_of(value: &[u8]) -> Option<Cow<'_, str>> {
+pub(in crate::gateway) fn text_of(value: &[u8]) -> Option<Cow<'_, str>> {
     unescape(value.strip_prefix(b"\"")?.strip_suffix(b"\"")?)
 }
 
