@@ -373,6 +373,7 @@ fn request(bench: &Bench, user: User) -> LaunchRequest {
         tier: None,
         isolation: Isolation::Session,
         protocol: Protocol::Mcp,
+        tool_rights: false,
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What comes on its stdin goes to the pipe `HEARD` as it came: length (4 bytes, little endian), then the bytes; a length
 //! of zero is the end. The pipe `CONTROL` says what it does, a line a deed: `out N` and `err N` with N bytes that follow
-//! are written as they are, `open N` opens the path of N bytes that follow, `fill N` and `err-flood N` are bytes of its own, `pause MS`, `close-out`, `exit N`, `crash`. From `hold` to `go` it
+//! are written as they are, `open N` opens the path of N bytes that follow, `write N` to write, `fill N` and `err-flood N` are bytes of its own, `pause MS`, `close-out`, `exit N`, `crash`. From `hold` to `go` it
 //! reads no more than one chunk.
 
 use std::{
@@ -69,6 +69,10 @@ fn obey(mut control: impl BufRead) -> io::Result<u8> {
             "err" => write_raw(&io::stderr(), &taken(&mut control, number)?)?,
             // What comes of it is for the record.
             "open" => drop(File::open(OsString::from_vec(taken(&mut control, number)?))),
+            "write" => {
+                let path = OsString::from_vec(taken(&mut control, number)?);
+                drop(File::options().append(true).open(path));
+            }
             "fill" => fill(number)?,
             "err-flood" => drop(thread::spawn(move || complain(number))),
             "pause" => thread::sleep(Duration::from_millis(number)),

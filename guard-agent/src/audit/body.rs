@@ -48,6 +48,9 @@ pub struct Launch {
     /// Whether messages are checked.
     #[serde(default)]
     pub protocol: Protocol,
+    /// Where tools have rights of their own: whether they are enforced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_rights: Option<bool>,
     pub kernel_release: String,
     /// 0: the kernel has no Landlock.
     pub landlock_abi: u32,

@@ -58,16 +58,20 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus, Refusal> {
     tracing::debug!(program = %runtime.program, kind = ?runtime.kind, grants = runtime.grants.len(), links = runtime.links.len(), "the command is resolved");
     let environment = environment::build(&plan, &runtime, &plan.user, std::env::vars_os());
     let (name, state, protocol, times) = (plan.server.clone(), plan.state.clone(), plan.protocol, plan.times);
-    let asker = asker(&host);
+    let scope = plan.scope.clone();
+    let asker = asker(&host, scope.as_ref(), &name)?;
     let rules = rules(args, &plan);
     let request = plan.into_request(runtime, environment);
     let connection = connect::launch(&state, request)?;
     tracing::debug!(session = connection.launched.session, "launched");
     warn(&name, &connection.launched);
+    for hint in scope.iter().flat_map(|scope| &scope.hints) {
+        eprintln!("[{name}] policy: {hint}");
+    }
     if protocol == Protocol::None {
         eprintln!("[{name}] messages: not checked, as `protocol = none` says; the sandbox alone holds");
     }
-    gateway::run(connection, &name, &rules, protocol, times, asker)
+    gateway::run(connection, &name, &rules, protocol, times, asker, scope.as_ref())
 }
 
 /// A sandbox a call is built up to the link; what is missing is a gateway that begins the protocol anew with each.
@@ -95,24 +99,42 @@ fn log_to_stderr() {
     }
 }
 
-/// Who started this: all that is known of who asks for calls.
-fn asker(host: &Host) -> gateway::Asker {
+/// Who started this: all that is known of who asks for calls. With rules it is somebody they know.
+fn asker(host: &Host, scope: Option<&config::Scope>, server: &str) -> Result<gateway::Asker, Refusal> {
     let sudo = host.sudo_uid.as_ref().and_then(|uid| uid.to_str()?.parse().ok());
     let (uid, via) = match sudo.filter(|_| host.is_root()) {
         Some(uid) => (uid, "sudo"),
         None => (host.uid, "run"),
     };
-    let account = host.accounts.by_uid(uid).ok().flatten();
-    gateway::Asker {
-        identity: audit::Identity {
-            user: account.map(|account| account.name),
-            uid: Some(uid),
-            roles: Vec::new(),
-            tenant: None,
-            via: via.to_owned(),
-        },
-        flow: format!("uid:{uid}"),
+    let mut identity = audit::Identity {
+        user: None,
+        uid: Some(uid),
+        roles: Vec::new(),
+        tenant: None,
+        via: via.to_owned(),
+    };
+    if let Some(scope) = scope {
+        let Some(who) = scope.rules.identity(uid) else {
+            return Err(Refusal::new(
+                ExitStatus::Failed,
+                format!("uid {uid} may call nothing of `{server}`"),
+                "the policy knows nobody with that uid, and whoever it does not know is allowed nothing",
+                format!(
+                    "add `{uid} = {{ user = \"…\", roles = [\"…\"] }}` to `[identity.peer.uid]`, or start it as somebody it knows"
+                ),
+            ));
+        };
+        identity.user = Some(who.user.clone());
+        identity.roles.clone_from(&who.roles);
+        identity.tenant.clone_from(&who.tenant);
+    } else {
+        let account = host.accounts.by_uid(uid).ok().flatten();
+        identity.user = account.map(|account| account.name);
     }
+    Ok(gateway::Asker {
+        identity,
+        flow: format!("uid:{uid}"),
+    })
 }
 
 /// Where a rule would be written that allows more, for the message about a server that fails.

@@ -5,12 +5,23 @@ use std::{
     ffi::OsString,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
-use super::{environment, host::Host, raw, rights::Rights, root_arg::RootArg, roots, shown};
+use super::{
+    environment,
+    host::Host,
+    raw,
+    rights::Rights,
+    root_arg::RootArg,
+    roots,
+    rules::{self},
+    shown,
+};
 use crate::{
     cli::run_args::{RunArgs, Switch},
+    gateway::gates::scope::{self, Rules},
     link::message::{Facet, Isolation, Limits, OverBudget, Protocol, View},
     refusal::Refusal,
     runtime::RuntimeKind,
@@ -69,6 +80,17 @@ pub(super) struct Described {
     pub(super) isolation: Isolation,
     pub(super) protocol: Protocol,
     pub(super) policy: Option<(PathBuf, String)>,
+    pub(super) scope: Option<Scope>,
+}
+
+/// Who may call what of one server, and with which rights.
+#[derive(Debug, Clone)]
+pub struct Scope {
+    pub rules: Arc<Rules>,
+    /// While no call runs; where a tool has rights of its own, or a rule says so.
+    pub idle_rights: Option<Rights>,
+    /// What an operator should look at.
+    pub hints: Vec<String>,
 }
 
 /// The server that the flags describe.
@@ -112,6 +134,7 @@ pub(super) fn from_flags(args: &RunArgs, host: &Host) -> Result<Described, Refus
         isolation: Isolation::Session,
         protocol: args.protocol.unwrap_or_default(),
         policy: None,
+        scope: None,
     })
 }
 
@@ -142,6 +165,14 @@ pub(super) fn from_policy(args: &RunArgs, path: &Path, host: &Host) -> Result<De
         ));
     }
     let times = times(&server.limits, &place)?;
+    let scope = loaded.rules.map(|rules| scope(rules, &name)).transpose()?;
+    if scope.is_some() && server.protocol == Protocol::None {
+        return Err(Refusal::usage(
+            format!("cannot use `protocol = \"none\"` of {place}"),
+            "the policy says who may call what, and without reading messages nobody can hold them to it",
+            "leave `protocol` out, or the roles and rules for tools",
+        ));
+    }
     Ok(Described {
         server: name,
         command,
@@ -166,6 +197,7 @@ pub(super) fn from_policy(args: &RunArgs, path: &Path, host: &Host) -> Result<De
         protocol: server.protocol,
         // Kept as it was found: the links on the way to it count too.
         policy: Some((host.directory.join(path), loaded.hash)),
+        scope,
     })
 }
 
@@ -311,6 +343,16 @@ fn limits(raw: &raw::Limits, place: &str) -> Result<Limits, Refusal> {
         limits.tmp = tmp.0;
     }
     Ok(limits)
+}
+
+fn scope(policy: rules::Policy, server: &str) -> Result<Scope, Refusal> {
+    let rules = scope::Rules::of_policy(&policy, server)?;
+    let idle_rights = policy.servers.get(server).and_then(|server| server.idle_rights);
+    Ok(Scope {
+        rules: Arc::new(rules),
+        idle_rights,
+        hints: policy.hints,
+    })
 }
 
 fn times(raw: &raw::Limits, place: &str) -> Result<TimeLimits, Refusal> {

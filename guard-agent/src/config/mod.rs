@@ -3,7 +3,7 @@
 //! Nothing here needs privilege or changes anything; the warden checks again on the objects it opens.
 
 mod described;
-pub use described::{REQUIRED, TimeLimits};
+pub use described::{REQUIRED, Scope, TimeLimits};
 pub mod env;
 pub mod environment;
 pub mod host;

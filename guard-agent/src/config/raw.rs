@@ -8,14 +8,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use sha2::{Digest as _, Sha256};
 
 use super::{
     printable,
     quantity::{Percent, Size, Span},
     rights::Rights,
-    shown,
+    rules, shown,
 };
 use crate::{
     link::message::{Facet, OverBudget, Protocol, View},
@@ -32,6 +32,21 @@ const MAX_BYTES: u64 = 1 << 20;
 pub struct Policy {
     #[serde(default)]
     pub server: BTreeMap<String, Server>,
+    /// These three, and `tool` and `idle_rights` of servers, are read by `config/rules`.
+    pub role: Option<IgnoredAny>,
+    pub identity: Option<IgnoredAny>,
+    pub approval: Option<IgnoredAny>,
+}
+
+impl Policy {
+    /// Whether it says who may call what.
+    fn has_rules(&self) -> bool {
+        let of_server = |server: &Server| server.tool.is_some() || server.idle_rights.is_some();
+        self.role.is_some()
+            || self.identity.is_some()
+            || self.approval.is_some()
+            || self.server.values().any(of_server)
+    }
 }
 
 /// `[server.NAME]`.
@@ -53,6 +68,8 @@ pub struct Server {
     pub observe: Option<bool>,
     pub over_budget: OverBudget,
     pub protocol: Protocol,
+    pub tool: Option<IgnoredAny>,
+    pub idle_rights: Option<IgnoredAny>,
 }
 
 /// One of `roots`.
@@ -113,16 +130,20 @@ pub enum Isolation {
 #[derive(Debug)]
 pub struct Loaded {
     pub policy: Policy,
+    /// Who may call what, where it says so.
+    pub rules: Option<rules::Policy>,
     pub hash: String,
 }
 
 /// Reads and parses a policy file.
 pub fn load(path: &Path) -> Result<Loaded, Refusal> {
     let (text, hash) = text(path)?;
-    match toml::from_str(&text) {
-        Ok(policy) => Ok(Loaded { policy, hash }),
-        Err(error) => Err(wrong(path, &text, &error)),
-    }
+    let policy: Policy = toml::from_str(&text).map_err(|error| wrong(path, &text, &error))?;
+    let rules = policy
+        .has_rules()
+        .then(|| rules::in_force(path, &text, hash.clone()))
+        .transpose()?;
+    Ok(Loaded { policy, rules, hash })
 }
 
 /// What the file says, and the hash of it.

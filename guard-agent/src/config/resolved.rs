@@ -8,7 +8,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    TimeLimits, described, environment,
+    Scope, TimeLimits, described, environment,
     host::Host,
     places::{Trace, clean},
     raw,
@@ -74,6 +74,8 @@ pub struct RunPlan {
     pub protocol: Protocol,
     /// The tier that was insisted on.
     pub tier: Option<Tier>,
+    /// Who may call what, where a policy says so.
+    pub scope: Option<Scope>,
 }
 
 impl RunPlan {
@@ -100,6 +102,7 @@ impl RunPlan {
             tier: self.tier,
             isolation: self.isolation,
             protocol: self.protocol,
+            tool_rights: self.scope.is_some_and(|scope| scope.idle_rights.is_some()),
         }
     }
 }
@@ -150,6 +153,7 @@ pub fn resolve(args: &RunArgs, host: &Host) -> Result<RunPlan, Refusal> {
         isolation: described.isolation,
         protocol: described.protocol,
         tier: args.tier.map(Tier::from),
+        scope: described.scope,
     };
     plan.policy_hash = match described.policy {
         Some((_, hash)) => hash,

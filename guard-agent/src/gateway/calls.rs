@@ -85,8 +85,10 @@ struct Count {
 pub(super) struct Calls {
     link: Channel,
     stamp: Stamp,
-    /// What each call may do: what its server was launched with.
+    /// What a call may do whose tool has no rights of its own: what its server was launched with.
     rights: Rights,
+    /// Without a call, once the server has answered.
+    idle: Option<Rights>,
     asker: Asker,
     redact: redact::Rules,
     state: Mutex<State>,
@@ -104,6 +106,7 @@ impl Calls {
         link: Channel,
         stamp: Option<OwnedFd>,
         rights: Rights,
+        idle: Option<Rights>,
         asker: Asker,
     ) -> io::Result<Self> {
         let stamp = stamp.map_or_else(Stamp::unread, Stamp::map)?;
@@ -112,11 +115,19 @@ impl Calls {
             link,
             stamp,
             rights,
+            idle,
             asker,
             redact: redact::Rules::default(),
             state: Mutex::default(),
             refused: Mutex::default(),
         })
+    }
+
+    /// The server's start is over.
+    pub(super) fn answered(&self) {
+        if let Some(idle) = self.idle {
+            self.stamp.answered(idle);
+        }
     }
 
     /// Tells what happened. `false`: a call could not be put on record, and must not be passed on.
@@ -141,7 +152,7 @@ impl Calls {
 
     fn begin(&self, begun: &Begun) -> Result<(), ChannelError> {
         let since = Instant::now();
-        let mark = self.stamp.reserve(self.rights);
+        let mark = self.stamp.reserve(begun.terms.rights.unwrap_or(self.rights));
         let bit = mark.bit();
         let call = {
             let mut state = lock(&self.state);
@@ -325,7 +336,10 @@ impl Calls {
     }
 
     fn refuse(&self, refused: &Refused) {
-        let repeat = {
+        // A call that was denied has its record, however many there are.
+        let repeat = if refused.call.is_some() {
+            None
+        } else {
             let mut counts = lock(&self.refused);
             let count = counts.entry(refused.rule.to_string()).or_default();
             count.all += 1;
@@ -336,13 +350,19 @@ impl Calls {
             count.told = count.all;
             (since > 1).then_some(since - 1)
         };
-        let mut record = self.blank(Phase::End);
+        let mut record = match &refused.call {
+            Some(call) => self.beginning(call),
+            None => self.blank(Phase::End),
+        };
+        record.phase = Phase::End;
         let method = refused
             .method
             .as_deref()
             .map(|method| self.text(method, &mut record));
         record.method = method;
-        record.arguments_bytes = Some(number(refused.bytes));
+        if refused.call.is_none() {
+            record.arguments_bytes = Some(number(refused.bytes));
+        }
         record.gates = vec![Verdict::deny(refused.gate, &refused.rule, &refused.why)];
         record.status = Some(Status::Denied);
         record.repeat = repeat.map(Into::into);
@@ -396,8 +416,14 @@ impl Calls {
             record.arguments = told;
             record.arguments_bytes = Some(number(arguments.bytes));
         }
-        // The others are not built.
         record.gates = vec![Verdict::allow("form")];
+        if let Some(rule) = &begun.terms.rule {
+            let impact = Verdict {
+                rule: Some(rule.clone()),
+                ..Verdict::allow("impact")
+            };
+            record.gates.extend([Verdict::allow("identity"), impact]);
+        }
         record
     }
 

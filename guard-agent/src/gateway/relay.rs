@@ -27,14 +27,14 @@ use super::{
     bytes::last_words,
     calls::{Asker, Calls},
     confine,
-    exchange::{Ended, Exchange},
+    exchange::{Ended, Exchange, Scope},
     failure::{Failure, Rules},
     ladder, noise,
     sides::{self, Sides, wait_for, wait_until},
     stderr,
 };
 use crate::{
-    config::{TimeLimits, rights::Rights},
+    config::{self, TimeLimits, rights::Rights},
     exit::ExitStatus,
     link::{
         channel::Channel,
@@ -100,6 +100,7 @@ pub fn run(
     protocol: Protocol,
     limits: TimeLimits,
     asker: Asker,
+    scope: Option<&config::Scope>,
 ) -> Result<ExitStatus, Refusal> {
     let Connection {
         channel,
@@ -127,16 +128,31 @@ pub fn run(
     let client_in = File::from(nix::unistd::dup(io::stdin()).map_err(|error| failed("stdin", &error))?);
     let client_out = File::from(nix::unistd::dup(io::stdout()).map_err(|error| failed("stdout", &error))?);
     let [to_server, from_server, errors] = pipes;
+    let who = match scope {
+        None => None,
+        Some(scope) => {
+            let known = asker.identity.uid.and_then(|uid| scope.rules.identity(uid));
+            Some((
+                scope,
+                known.ok_or_else(|| failed("scope", &"nobody is known by that uid"))?,
+            ))
+        }
+    };
     let exchange = (protocol == Protocol::Mcp).then(|| {
+        let scope = who.map(|(scope, who)| Scope {
+            rules: scope.rules.clone(),
+            who: who.clone(),
+        });
         let roots = rules.roots.iter().map(|(root, _)| root.as_path().to_owned());
-        Exchange::new(name, roots.collect())
+        Exchange::new(name, roots.collect(), scope)
     });
     // Its description is ours alone: the server has the other end.
     nix::fcntl::fcntl(&to_server, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
         .map_err(|error| failed("pipes", &error))?;
     // Without the word of calls nobody marks them.
+    let idle = scope.and_then(|scope| scope.idle_rights);
     let calls = calls
-        .map(|link| Calls::new(link, stamp, ALL, asker))
+        .map(|link| Calls::new(link, stamp, ALL, idle, asker))
         .transpose()
         .map_err(|error| failed("calls", &error))?;
     let sides = Arc::new(Sides::new(

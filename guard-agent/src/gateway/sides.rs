@@ -141,6 +141,14 @@ impl Sides {
         self.finish_calls();
     }
 
+    fn note_answered(&self) {
+        if !self.answered.swap(true, Ordering::Relaxed)
+            && let Some(calls) = &self.calls
+        {
+            calls.answered();
+        }
+    }
+
     /// Of calls nothing more will be heard: what waited to be told of them is.
     pub(super) fn finish_calls(&self) {
         if let Some(calls) = &self.calls {
@@ -369,7 +377,7 @@ impl Sides {
                 .as_ref()
                 .map(|calls| (calls, calls.unmark(std::mem::take(&mut steps))));
             if !to_client.is_empty() {
-                self.answered.store(true, Ordering::Relaxed);
+                self.note_answered();
                 let taken = self.write_client(&to_client, events);
                 if !taken {
                     tell_unmarked(unmarked);

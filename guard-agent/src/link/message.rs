@@ -153,6 +153,8 @@ pub struct LaunchRequest {
     pub isolation: Isolation,
     /// With MCP the gateway tells of calls, if there is one sandbox. Otherwise it is for the record.
     pub protocol: Protocol,
+    /// Tools have rights of their own, which only tier T1 enforces.
+    pub tool_rights: bool,
 }
 
 /// Gateway (or `run`) → warden. One message a datagram.

@@ -124,6 +124,9 @@ impl Running {
         if let Some(why) = admission.verdicts_missing() {
             notes.push(format!("verdicts of other security modules: not observed: {why}"));
         }
+        if request.tool_rights && warden.facts.tier(&parked) != Tier::T1 {
+            notes.push("rights of tools: not enforced: only tier T1 does".to_owned());
+        }
         if let Some(doubt) = &parked.doubt {
             notes.push(format!("not at tier T1: {doubt}"));
         }

@@ -24,6 +24,7 @@ use crate::{
         message::{Exited, Isolation, LaunchRequest, User},
     },
     octets::Octets,
+    proof::Tier,
     refusal::Refusal,
 };
 
@@ -171,7 +172,7 @@ async fn live(
         }
     };
     let record = launch_record(warden, plan, &parked, subject, &facets, &admission);
-    let allowed = report::require(request, &warden.facts, &facets)
+    let allowed = report::require(request, &warden.facts, &facets, warden.facts.tier(&parked))
         .and_then(|()| fault::point("launch.record").map_err(|error| step_failed("launch.record", error)));
     if let Err(refusal) = allowed {
         parked.abandon();
@@ -307,6 +308,7 @@ fn launch_record(
             .map(str::to_owned),
         over_budget: request.over_budget,
         protocol: request.protocol,
+        tool_rights: request.tool_rights.then(|| warden.facts.tier(parked) == Tier::T1),
         kernel_release: warden.facts.release.clone(),
         landlock_abi: parked.confinement.landlock_abi,
         grants: u32::try_from(parked.grants).unwrap_or(u32::MAX),

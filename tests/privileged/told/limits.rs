@@ -1,54 +1,15 @@
 //! Calls that take too long, and servers.
 
-use std::{fs, process::Command, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use guard_tests::{
-    control::User,
-    life::{limit, stage::Stage},
-    tier::Tier,
-};
+use guard_tests::life::{limit, stage::Stage};
 
-use crate::{HELLO, call, duo::Duo, expect, greet, on_stage};
+use crate::{HELLO, by_policy, call, duo::Duo, expect, greet, on_stage};
 
 /// A server of a policy with these limits.
 fn start(stage: &Stage, limits: &str) -> Result<Duo> {
-    let user = if Tier::current()?.is_root() {
-        format!("user = \"{}\"\n", User::of_tests()?.name)
-    } else {
-        String::new()
-    };
-    let path = |name: &str| stage.path().join(name);
-    let mut duo = Duo::start_by(stage, |words| {
-        let policy = format!(
-            "[server.puppet]\ncommand = {words:?}\n{user}roots = [{{ path = \"{}\", rights = \"rx\" }}, {{ path = \"{}\", rights = \"rw\" }}]\nlimits = {{ {limits} }}\n",
-            path("bin").display(),
-            path("work").display(),
-        );
-        drop(fs::write(path("policy.toml"), policy));
-        let ours = stage.run_command(["x"]);
-        let mut command = Command::new(ours.get_program());
-        // Who starts it, and how, is the stage's; what it runs is the policy's.
-        let words: Vec<_> = ours.get_args().collect();
-        let own = |word: &&std::ffi::OsStr| *word == "run";
-        let before = words.iter().take_while(|word| !own(word)).count();
-        command.args(&words[..=before]);
-        command.args(Tier::insisted().unwrap_or_default());
-        command
-            .arg("--state")
-            .arg(stage.state())
-            .arg("--audit")
-            .arg(stage.audit());
-        command.arg("--policy").arg(path("policy.toml"));
-        command.env_remove("GUARD_AGENT_FAULT");
-        command.env("GUARD_AGENT_IDLE_MS", stage.idle.to_string());
-        command.stdin(std::process::Stdio::piped());
-        command.stdout(std::process::Stdio::piped());
-        command.stderr(std::process::Stdio::piped());
-        command
-    })?;
-    duo.read();
-    Ok(duo)
+    by_policy(stage, &format!("limits = {{ {limits} }}\n"), &[])
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod ends;
 mod events;
 mod limits;
 mod records;
+mod scope;
 mod secrets;
 mod show;
 
@@ -18,11 +19,11 @@ mod expect;
 #[allow(dead_code, reason = "shared with the tests of the protocol")]
 mod pipes;
 
-use std::fs;
+use std::{fs, process::Command};
 
 use anyhow::{Context as _, Result};
 use duo::Duo;
-use guard_tests::{life::stage::Stage, programs, records::Record};
+use guard_tests::{control::User, life::stage::Stage, programs, records::Record, tier::Tier};
 use serde_json::Value;
 
 /// A stage of its own for a test; whatever the test does, nothing is left, and the chain holds.
@@ -70,6 +71,43 @@ fn greet(duo: &mut Duo) -> Result<()> {
     let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
     duo.client(ready)?;
     duo.server_gets(ready)
+}
+
+/// A server of a policy: what it says of the server, then of others.
+fn by_policy(stage: &Stage, says: &str, flags: &[&str]) -> Result<Duo> {
+    let user = if Tier::current()?.is_root() {
+        format!("user = \"{}\"\n", User::of_tests()?.name)
+    } else {
+        String::new()
+    };
+    let path = |name: &str| stage.path().join(name);
+    let mut duo = Duo::start_by(stage, |words| {
+        let policy = format!(
+            "[server.puppet]\ncommand = {words:?}\n{user}roots = [{{ path = \"{}\", rights = \"rx\" }}, {{ path = \"{}\", rights = \"rw\" }}]\n{says}",
+            path("bin").display(),
+            path("work").display(),
+        );
+        drop(fs::write(path("policy.toml"), policy));
+        // Who starts it, and how, is the stage's; what it runs is the policy's.
+        let ours = stage.run_command(["x"]);
+        let mut command = Command::new(ours.get_program());
+        command.args(ours.get_args().take_while(|word| *word != "run"));
+        command.arg("run").args(Tier::insisted().unwrap_or_default());
+        command
+            .arg("--state")
+            .arg(stage.state())
+            .arg("--audit")
+            .arg(stage.audit());
+        command.arg("--policy").arg(path("policy.toml")).args(flags);
+        command.env_remove("GUARD_AGENT_FAULT");
+        command.env("GUARD_AGENT_IDLE_MS", stage.idle.to_string());
+        for set in [Command::stdin, Command::stdout, Command::stderr] {
+            set(&mut command, std::process::Stdio::piped());
+        }
+        command
+    })?;
+    duo.read();
+    Ok(duo)
 }
 
 fn calls(records: &[Record]) -> Vec<&Record> {

@@ -176,6 +176,7 @@ fn full_launch() -> Body {
         observation_missing: Some("it is turned off".into()),
         over_budget: OverBudget::Quarantine,
         protocol: Protocol::None,
+        tool_rights: Some(true),
         kernel_release: "6.1.0".into(),
         landlock_abi: 4,
         grants: 12,

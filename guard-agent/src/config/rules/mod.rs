@@ -1,14 +1,14 @@
 //! The operator's rules for tools, roles, identities and approvals: raw (as typed) → resolved (as meant).
 //!
-//! **Not in use yet.** No session asks them, so `config/raw.rs` still refuses a policy with these keys, and [`load`] is
-//! an entry of its own. When sessions pass the gates, the additions of [`raw::Server`] and [`raw::Limits`], and `role`,
-//! `identity` and `approval` of [`raw::Policy`], become fields of the types of those names there, the names of servers
-//! get their places (`Spanned`), and [`resolve`] takes that `Policy`; nothing else changes.
+//! Who may call what, and rights of tools, are in use ([`in_force`]); the rest is read and checked here and refused by
+//! [`built`], since a rule that nothing enforces would be a lie. `config/raw.rs` reads the keys of the launch out of the
+//! same file.
 //!
 //! What evaluates them is `gateway/gates/scope`. Whatever can be known to be wrong is refused here, with its line.
 
 pub mod amount;
 pub mod approval;
+mod built;
 mod fault;
 mod hints;
 pub mod id;
@@ -74,6 +74,15 @@ pub fn load(path: &Path) -> Result<Policy, Refusal> {
 /// The same of a text that was read from `path`.
 pub fn parse(path: &Path, text: &str, hash: String) -> Result<Policy, Refusal> {
     let raw: raw::Policy = toml::from_str(text).map_err(|error| not_read(path, text, &error))?;
+    let mut policy = resolve(&raw).map_err(|fault| fault.refusal(path, text))?;
+    policy.hash = hash;
+    Ok(policy)
+}
+
+/// The same, of a policy that is to be obeyed: without rules that this release does not enforce.
+pub fn in_force(path: &Path, text: &str, hash: String) -> Result<Policy, Refusal> {
+    let raw: raw::Policy = toml::from_str(text).map_err(|error| not_read(path, text, &error))?;
+    built::check(&raw).map_err(|fault| fault.refusal(path, text))?;
     let mut policy = resolve(&raw).map_err(|fault| fault.refusal(path, text))?;
     policy.hash = hash;
     Ok(policy)

@@ -313,6 +313,8 @@ fn the_documented_example_parses_and_shows_every_key() {
         .and_then(|rest| rest.split("```").next())
         .unwrap();
     let policy: raw::Policy = toml::from_str(example).unwrap();
+    // Its rules are ones that are obeyed.
+    crate::config::rules::in_force(Path::new("example"), example, String::new()).unwrap();
     assert_eq!(policy.server.keys().collect::<Vec<_>>(), ["files"]);
     let table: toml::Table = example.parse().unwrap();
     let shown: BTreeSet<String> = table["server"]["files"]
@@ -344,7 +346,8 @@ fn documentation_and_types_have_the_same_keys() {
     assert_eq!(documented("\n## `[server.NAME]`\n"), keys_of::<raw::Server>());
     assert_eq!(documented("\n## Roots\n"), keys_of::<raw::Root>());
     assert_eq!(documented("\n## Limits\n"), keys_of::<raw::Limits>());
-    assert_eq!(keys_of::<raw::Policy>(), BTreeSet::from(["server".to_owned()]));
+    let sections = ["server", "role", "identity", "approval"].map(str::to_owned);
+    assert_eq!(keys_of::<raw::Policy>(), BTreeSet::from(sections));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use super::{Ended, Exchange, Out, Request, RequestKind};
+use super::{Ended, Exchange, Out, Request, RequestKind, Terms, scope::Denial};
 use crate::gateway::protocol::{
     answer::{self, INTERNAL_ERROR, TIMEOUT},
     message::{Malformed, Message, text_at},
@@ -34,6 +34,7 @@ pub(in crate::gateway) struct Begun {
     /// The tool's or prompt's name, or the resource's URI.
     pub(in crate::gateway) name: Option<String>,
     pub(in crate::gateway) arguments: Option<Text>,
+    pub(in crate::gateway) terms: Terms,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +71,8 @@ pub(in crate::gateway) struct Refused {
     pub(in crate::gateway) rule: Cow<'static, str>,
     pub(in crate::gateway) why: String,
     pub(in crate::gateway) method: Option<String>,
+    /// What it would have been.
+    pub(in crate::gateway) call: Option<Box<Begun>>,
     pub(in crate::gateway) bytes: usize,
 }
 
@@ -110,7 +113,7 @@ impl Method {
 }
 
 impl Begun {
-    pub(super) fn of(number: u64, method: Method, message: &Message<'_>) -> Self {
+    pub(super) fn of(number: u64, method: Method, message: &Message<'_>, terms: Terms) -> Self {
         let name = match method {
             Method::ToolsCall | Method::PromptsGet => "name",
             Method::ResourcesRead => "uri",
@@ -121,6 +124,7 @@ impl Begun {
             method,
             name: message.text_param(&[name]).map(|name| cut(&name)),
             arguments: arguments.map(|range| Text::of(message.raw(range))),
+            terms,
         }
     }
 }
@@ -160,6 +164,7 @@ impl Out {
             rule: rule.to_owned().into(),
             why: cut(why),
             method: None,
+            call: None,
             bytes: sent.len(),
         };
         self.steps.push(Step::Refused(refused));
@@ -176,6 +181,15 @@ impl Out {
         self.refused(gate, rule, why, message.text);
         if let Some(Step::Refused(refused)) = self.steps.last_mut() {
             refused.method = text_at(message.text, &["method"]).map(|method| cut(&method));
+        }
+    }
+
+    /// The same of what a gate denied.
+    pub(super) fn denied(&mut self, denial: &Denial, method: &str, message: &Message<'_>) {
+        self.refused_method(denial.gate, &denial.rule, &denial.why, message);
+        if let Some(Step::Refused(refused)) = self.steps.last_mut() {
+            let call = Method::of(method).map(|method| Begun::of(0, method, message, Terms::default()));
+            refused.call = call.map(Box::new);
         }
     }
 
@@ -282,7 +296,7 @@ mod tests {
     use crate::gateway::protocol::message::Read;
 
     fn exchange() -> Exchange {
-        Exchange::new("files", vec![PathBuf::from("/srv")])
+        Exchange::new("files", vec![PathBuf::from("/srv")], None)
     }
 
     fn call(id: &str) -> String {
@@ -319,6 +333,7 @@ mod tests {
                 method: Method::ToolsCall,
                 name: Some("read_file".into()),
                 arguments: Some(text(r#"{"path":"/a","n":1.10}"#)),
+                terms: Terms::default(),
             })]
         );
         let result = r#"{"content":[],"isError":true}"#;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{
     Asked, Begun, Declared, Exchange, Left, MOST_IN_BATCH, MOST_REQUESTS, Method, Opened, Out, Request,
-    RequestKind, Step, roots,
+    RequestKind, Step, Terms, roots, scope,
 };
 use crate::gateway::protocol::{
     answer::{self, INTERNAL_ERROR, TOO_MANY, form},
@@ -170,13 +170,24 @@ impl Exchange {
             self.too_late(message, &ended, out);
             return Ok(());
         }
+        let judged = self.scope.as_ref().map(|scope| scope.judge(method, message));
+        let terms = match judged {
+            None => Terms::default(),
+            Some(Ok(terms)) => terms,
+            Some(Err(denial)) => {
+                self.note_modern(message);
+                self.deny(message, method, &denial, out);
+                out.denied(&denial, method, message);
+                return Ok(());
+            }
+        };
         let mut version = None;
         if initialize {
             self.opened = Opened::Initializing;
             self.client = declared(message);
             version = self.older(message);
-        } else if self.opened == Opened::Nothing && is_modern(message) {
-            self.opened = Opened::Modern;
+        } else {
+            self.note_modern(message);
         }
         self.last += 1;
         let number = self.last.to_string();
@@ -193,11 +204,13 @@ impl Exchange {
             .map(|token| self.progress.insert(token, self.last));
         let call = Method::of(method);
         if let Some(method) = call {
-            out.steps.push(Step::Begun(Begun::of(self.last, method, message)));
+            out.steps
+                .push(Step::Begun(Begun::of(self.last, method, message, terms)));
         }
         let request = Request {
             number: self.last,
             call: call.is_some(),
+            list: scope::list(method).filter(|_| self.scope.is_some()),
             raw: message.raw_id().into(),
             id: id.clone(),
             progress,
@@ -205,6 +218,12 @@ impl Exchange {
         };
         self.requests.insert(self.last, request);
         Ok(())
+    }
+
+    fn note_modern(&mut self, message: &Message<'_>) {
+        if self.opened == Opened::Nothing && is_modern(message) {
+            self.opened = Opened::Modern;
+        }
     }
 
     /// Where the version is that `initialize` asks for, when it is none we know: what is said in it we could not check. Asked

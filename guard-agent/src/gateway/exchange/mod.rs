@@ -4,6 +4,7 @@ mod calls;
 mod client;
 mod ended;
 mod roots;
+mod scope;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -15,8 +16,12 @@ use std::{
 
 pub(super) use calls::{Begun, Left, Method, Outcome, Refused, Step, Text};
 pub(super) use ended::Ended;
+pub(super) use scope::{Scope, Terms};
 
-use super::protocol::{message::Token, revision::Revision};
+use super::{
+    pins::Filter,
+    protocol::{message::Token, revision::Revision},
+};
 
 /// Requests of the client that may be in flight.
 const MOST_REQUESTS: usize = 1024;
@@ -59,6 +64,8 @@ struct Request {
     progress: Option<Token>,
     kind: RequestKind,
     call: bool,
+    /// It asks for a list, of which its client sees what it may call.
+    list: Option<Filter>,
 }
 
 /// What of a request matters once it is over.
@@ -96,6 +103,8 @@ enum Asked {
 pub(super) struct Exchange {
     /// The server's, for messages.
     name: String,
+    /// Who may call what; none: everything.
+    scope: Option<Scope>,
     /// What of the machine the server can see: the client's roots are cut to it.
     roots: Vec<PathBuf>,
     opened: Opened,
@@ -119,9 +128,10 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    pub(super) fn new(name: &str, roots: Vec<PathBuf>) -> Self {
+    pub(super) fn new(name: &str, roots: Vec<PathBuf>, scope: Option<Scope>) -> Self {
         Self {
             name: name.to_owned(),
+            scope,
             roots,
             opened: Opened::Nothing,
             client: Declared::default(),

@@ -1,8 +1,10 @@
 //! What the server sends.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
-use super::{Asked, Exchange, MOST_ASKED, MOST_TASKS, Opened, Out, Outcome, Request, RequestKind, Step};
+use super::{
+    Asked, Exchange, MOST_ASKED, MOST_TASKS, Opened, Out, Outcome, Request, RequestKind, Scope, Step,
+};
 use crate::gateway::protocol::{
     answer::{self, INTERNAL_ERROR, METHOD_NOT_FOUND, form},
     lines::LIMIT,
@@ -129,9 +131,17 @@ impl Exchange {
             self.tasks.pop_front();
         }
         let subscription = message.of_result(&["_meta", SUBSCRIPTION]);
+        let filtered = match self.filtered(&request, message) {
+            Ok(filtered) => filtered,
+            Err(why) => return request.fail(out, &why, "bad-answer"),
+        };
         let mut parts: Vec<(Range<usize>, &[u8])> = vec![(at.clone(), &request.raw)];
+        if let Some((range, result)) = &filtered {
+            parts.push((range.clone(), result));
+        }
         // Only its own.
         if let Some(range) = subscription
+            && filtered.is_none()
             && Token::read(message.raw(range.clone())).and_then(|token| Self::number(&token))
                 == Self::number(id)
         {
@@ -140,6 +150,25 @@ impl Exchange {
         splice::line(&mut out.to_client, message.text, &mut parts);
         if request.call {
             out.steps.push(Step::Over(request.number, Outcome::of(message)));
+        }
+    }
+
+    /// A list without what its client may not call, and where it stands; none: as it is. One that cannot be read is not
+    /// passed on.
+    fn filtered(
+        &self,
+        request: &Request,
+        message: &Message<'_>,
+    ) -> Result<Option<(Range<usize>, Vec<u8>)>, String> {
+        let (Some(scope), Some(list), Some(range)) = (&self.scope, request.list, message.result.clone())
+        else {
+            return Ok(None);
+        };
+        let result = message.raw(range.clone());
+        match list.apply(result, |name| scope.shows(list, name)) {
+            Ok(Cow::Borrowed(_)) => Ok(None),
+            Ok(Cow::Owned(result)) => Ok(Some((range, result))),
+            Err(error) => Err(format!("the server's list cannot be shown: {error}")),
         }
     }
 
@@ -200,6 +229,15 @@ impl Exchange {
         };
         let mut parts = Vec::new();
         match method {
+            "notifications/resources/updated" => {
+                let shown = |scope: &Scope| {
+                    let uri = message.text_param(&["uri"]);
+                    uri.is_some_and(|uri| scope.admits_resource(&uri))
+                };
+                if !self.scope.as_ref().is_none_or(shown) {
+                    return;
+                }
+            }
             "notifications/progress" => {
                 let known = |token: &Token| self.progress.contains_key(token) || self.tasks.contains(token);
                 // Late, or of nobody.

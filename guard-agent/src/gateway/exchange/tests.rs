@@ -21,7 +21,7 @@ impl Exchange {
 }
 
 fn exchange() -> Exchange {
-    Exchange::new("files", vec![PathBuf::from("/srv/docs")])
+    Exchange::new("files", vec![PathBuf::from("/srv/docs")], None)
 }
 
 /// After a greeting in this revision, with what the two sides offer.

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 /// Not one of the protocol's.
 pub(in crate::gateway) const TOO_MANY: i32 = -31001;
+pub(in crate::gateway) const DENIED: i32 = -31003;
 pub(in crate::gateway) const TIMEOUT: i32 = -31002;
 pub(in crate::gateway) const METHOD_NOT_FOUND: i32 = -32601;
 pub(in crate::gateway) const INTERNAL_ERROR: i32 = -32603;

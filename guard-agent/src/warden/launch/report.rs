@@ -142,9 +142,24 @@ pub fn tier(request: &LaunchRequest, kernel: &KernelFacts, doubt: Option<&str>) 
 }
 
 /// Refuses when a required facet does not hold.
-pub fn require(request: &LaunchRequest, kernel: &KernelFacts, facets: &Facets) -> Result<(), Refusal> {
+pub fn require(
+    request: &LaunchRequest,
+    kernel: &KernelFacts,
+    facets: &Facets,
+    tier: Tier,
+) -> Result<(), Refusal> {
     if request.allow_unenforced {
         return Ok(());
+    }
+    if request.tool_rights && tier != Tier::T1 {
+        return Err(Refusal::not_enforced(
+            format!(
+                "cannot launch `{}`: its tools have rights of their own",
+                request.server
+            ),
+            "only tier T1 holds a server to the rights of the calls in flight, and this is not T1",
+            "see `guard-agent check` for what T1 takes; leave `rights` and `idle_rights` out of the policy, or say `--allow-unenforced`",
+        ));
     }
     match facets::unmet(&request.require, &kernel.proofs, facets) {
         None => Ok(()),

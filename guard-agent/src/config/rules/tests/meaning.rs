@@ -199,13 +199,91 @@ fn who_may_approve_what() {
     assert!(!nobody.may_approve("files", Some("acme")));
 }
 
-/// A policy with these keys is refused by the loader that sessions use, until they obey them.
+/// A policy is obeyed as a whole or refused: with the line of a rule that is not enforced yet.
 #[test]
-fn not_in_use_yet() {
+fn what_is_not_built_is_refused_where_it_stands() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("p.toml");
-    std::fs::write(&path, BASE).unwrap();
-    assert!(super::super::load(&path).is_ok());
-    let refusal = crate::config::raw::load(&path).unwrap_err();
-    assert!(refusal.why.starts_with("unknown key"), "{refusal}");
+    let obeyed = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        // Whatever is refused here is only not built.
+        assert!(super::super::load(&path).is_ok(), "{text}");
+        crate::config::raw::load(&path).map(|loaded| loaded.rules.is_some())
+    };
+    let who = "[role.clerk]\nallow = [\"a/*\"]\n[identity.peer.uid]\n1000 = { user = \"ann\", roles = [\"clerk\"] }\n";
+    let tool = "[server.a]\ncommand = [\"x\"]\n[server.a.tool.\"*\"]\nimpact = \"low\"\nreversible = true\n";
+    assert!(obeyed(&format!("{tool}{who}")).unwrap());
+    let rights = tool.replace("[server.a.tool", "idle_rights = \"r\"\n[server.a.tool");
+    let rights = rights.replace(
+        "[\"x\"]",
+        "[\"x\"]\nroots = [{ path = \"/srv\", rights = \"rw\" }]",
+    ) + "rights = \"rw\"\n";
+    assert!(obeyed(&format!("{rights}{who}")).unwrap());
+    assert!(
+        !crate::config::raw::load(&{
+            std::fs::write(&path, "[server.a]\ncommand = [\"x\"]\n").unwrap();
+            path.clone()
+        })
+        .unwrap()
+        .rules
+        .is_some()
+    );
+    for (text, line, word) in [
+        (format!("{tool}params = {{}}\n{who}"), 3, "`params`"),
+        (format!("{tool}sensitive = true\n{who}"), 3, "`sensitive`"),
+        (format!("{tool}untrusted = true\n{who}"), 3, "`untrusted`"),
+        (
+            format!("{}{who}", tool.replace("\"low\"", "\"high\"")),
+            3,
+            "telling operators",
+        ),
+        (
+            format!(
+                "{}quota = {{ calls = \"1/day\" }}\n{who}",
+                tool.replace("true", "false")
+            ),
+            6,
+            "`quota`",
+        ),
+        (
+            format!(
+                "{tool}{}",
+                who.replace("[identity.", "rate = { per_tool = \"1/1m\" }\n[identity.")
+            ),
+            8,
+            "`rate`",
+        ),
+        (
+            format!(
+                "{tool}{}",
+                who.replace(
+                    "[identity.",
+                    "budget = { calls = 1, window = \"1h\" }\n[identity."
+                )
+            ),
+            8,
+            "`budget`",
+        ),
+        (
+            format!("{}{who}[identity]\ntenant_param = \"/tenant\"\n", tool)
+                .replace("user = \"ann\",", "user = \"ann\", tenant = \"acme\","),
+            11,
+            "`tenant_param`",
+        ),
+    ] {
+        let refusal = obeyed(&text).unwrap_err();
+        assert!(
+            refusal.what.ends_with(&format!(", line {line}")),
+            "{text}\n{refusal}"
+        );
+        assert!(
+            refusal.why.contains(word) && refusal.why.contains("not built yet"),
+            "{text}\n{refusal}"
+        );
+    }
+    let refusal = obeyed(&format!("{tool}{who}[approval]\n")).unwrap_err();
+    assert!(
+        refusal.why.starts_with("`[approval]` is not built yet"),
+        "{refusal}"
+    );
 }

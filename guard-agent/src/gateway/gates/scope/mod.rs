@@ -1,6 +1,6 @@
 //! Who may see and call what, and the one rule that counts for a tool.
 //!
-//! Pure: the rules come resolved from `config/rules`, names and values from the message. Not in use yet, as they are.
+//! Pure: the rules come resolved from `config/rules`, names and values from the message.
 
 mod limits;
 
