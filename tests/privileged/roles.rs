@@ -1,6 +1,8 @@
 //! What each of our processes is, seen from outside while a session runs; and what a gateway that was taken over
 //! could do with its link.
 
+#[path = "roles/calls.rs"]
+mod calls;
 #[path = "roles/forged.rs"]
 mod forged;
 
@@ -385,8 +387,8 @@ fn one_connection_gets_one_sandbox_and_a_broken_protocol_ends_it() -> Result<()>
     channel.send(&launch, &[])?;
     let (answer, pipes) = channel.receive_within::<FromWarden>(LONG)?;
     ensure!(matches!(answer, FromWarden::Launched(_)), "{answer:?}");
-    // Three pipes and the call stamp.
-    ensure!(pipes.len() == 4, "{} descriptors", pipes.len());
+    // Three pipes, the socket for calls, and the call stamp.
+    ensure!(pipes.len() == 5, "{} descriptors", pipes.len());
     channel.send(&launch, &[])?;
     // It is asked for the server's last words, and gives none: that holds nothing up.
     let (answer, more) = channel.receive_within::<FromWarden>(LONG)?;

@@ -5,7 +5,11 @@ use std::{collections::BTreeMap, io, os::fd::OwnedFd, time::Duration, time::Inst
 
 use tokio::time::timeout;
 
-use super::{ending::End, events::Admission, subject::Subject};
+use super::{
+    ending::{ANSWER_LIMIT, End},
+    events::Admission,
+    subject::Subject,
+};
 use crate::{
     audit::{self, AuditHandle, Body, Durability, Origin, Phase, Status, call_name},
     fault,
@@ -18,8 +22,13 @@ use crate::{
     sys::seqpacket,
 };
 
-/// How long what was told last may take to be heard, once the sandbox is dead.
+/// How long what was told last may take to be heard, once the sandbox is dead: the next of it, and all of it.
 const LAST: Duration = Duration::from_millis(1);
+const LAST_OF_ALL: Duration = Duration::from_millis(200);
+/// Calls that may be open: as many as a gateway has requests in flight, and left ones. One that has more was taken over.
+const MOST_OPEN: usize = 2048;
+/// What is kept of a call until its end, as JSON.
+const HEAD: usize = 32 << 10;
 
 /// A call whose beginning is on record.
 struct Begun {
@@ -85,8 +94,8 @@ impl Calls {
     ) -> Result<(), End> {
         match told {
             Told::Begin { call, bit, record } => {
-                if call <= self.last || bit >= BITS {
-                    return Err(End::killed("gateway: it broke the protocol of calls"));
+                if call <= self.last || bit >= BITS || self.begun.len() >= MOST_OPEN {
+                    return Err(broken());
                 }
                 self.last = call;
                 let record = self.named(*record, Some(call), Phase::Begin);
@@ -95,12 +104,17 @@ impl Calls {
                     .map_err(|error| unwritten(&self.subject, &error))?;
                 admission.desk().call_begins(call, bit);
                 let since = Instant::now();
+                let record = head(record).ok_or_else(broken)?;
                 self.begun.insert(call, Begun { record, since });
-                if let Some(link) = &self.link
-                    && let Err(error) = link.send(&Noted { call }, &[]).await
-                {
+                let Some(link) = &self.link else {
+                    return Ok(());
+                };
+                match timeout(ANSWER_LIMIT, link.send(&Noted { call }, &[])).await {
+                    Ok(Ok(())) => {}
                     // A gateway that is gone is seen by the other link.
-                    tracing::debug!(error = %chain(&error), "a call's gateway is gone");
+                    Ok(Err(error)) => tracing::debug!(error = %chain(&error), "a call's gateway is gone"),
+                    // It asks and does not listen: it must not hold up what ends its sandbox.
+                    Err(_) => return Err(broken()),
                 }
             }
             Told::End { call, record } => {
@@ -157,7 +171,10 @@ impl Calls {
     /// and what it did was read.
     pub(super) async fn finish(&mut self, admission: &Admission, why: &str) -> Vec<(Body, Origin)> {
         let mut records = Vec::new();
-        while let Ok(Ok(told)) = timeout(LAST, self.next()).await {
+        let until = Instant::now() + LAST_OF_ALL;
+        while Instant::now() < until
+            && let Ok(Ok(told)) = timeout(LAST, self.next()).await
+        {
             match told {
                 Told::End { call, record } if admission.desk().call_over(call) => {
                     self.closing.push((call, record));
@@ -178,9 +195,6 @@ impl Calls {
             let lived = u64::try_from(begun.since.elapsed().as_micros()).unwrap_or(u64::MAX);
             let record = audit::Call {
                 phase: Phase::End,
-                arguments: None,
-                arguments_bytes: None,
-                redacted: BTreeMap::new(),
                 status: Some(Status::Error),
                 error: Some(serde_json::json!({ "reason": why }).to_string()),
                 duration_us: Some(lived.into()),
@@ -216,6 +230,25 @@ impl Calls {
         let written = trail.append(body, origin, Durability::Soon).await;
         written.map(drop).map_err(|error| chain(&error))
     }
+}
+
+/// What is kept of a beginning for an end that nobody tells. None: more than a call can have.
+fn head(record: audit::Call) -> Option<audit::Call> {
+    let head = audit::Call {
+        arguments: None,
+        arguments_bytes: None,
+        result: None,
+        error: None,
+        gates: Vec::new(),
+        redacted: BTreeMap::new(),
+        ..record
+    };
+    let bytes = serde_json::to_vec(&head).ok()?;
+    (bytes.len() <= HEAD).then_some(head)
+}
+
+fn broken() -> End {
+    End::killed("gateway: it broke the protocol of calls").of_the_session()
 }
 
 /// What cannot be recorded is not allowed to go on.
