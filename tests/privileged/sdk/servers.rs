@@ -9,6 +9,9 @@ use serde_json::json;
 
 use crate::steps::{End, Step, call, get, list, read};
 
+/// The distribution's. Another in `/usr/local` would come first by the search path.
+const GIT: &str = "/usr/bin/git";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Server {
     Everything,
@@ -96,15 +99,19 @@ impl Server {
     /// What its environment has beside what the sandbox gives everybody.
     pub(crate) fn environment(self, data: &Path) -> Vec<(&'static str, String)> {
         match self {
+            Self::Git => vec![("GIT_PYTHON_GIT_EXECUTABLE", GIT.to_owned())],
             Self::Memory => vec![("MEMORY_FILE_PATH", text(&data.join("memory.jsonl")))],
             _ => Vec::new(),
         }
     }
 
-    /// The launch may touch nothing but the directory.
+    /// The launch may touch nothing but the directory, and start nothing but git where the server is made of that.
     pub(crate) fn grants(self, run: AgentBuilder, data: &Path) -> AgentBuilder {
         let environment = self.environment(data);
-        let run = run.root(data, "rw");
+        let mut run = run.root(data, "rw");
+        if self == Self::Git {
+            run = run.root(Path::new(GIT), "rx");
+        }
         environment.into_iter().fold(run, |run, (name, value)| {
             run.option("--env", format!("{name}={value}"))
         })
@@ -260,7 +267,7 @@ impl Server {
 /// With nothing of the machine's in it, so that commits have the same names everywhere.
 fn git(repository: &Path, words: &[&str]) -> Result<()> {
     const WHEN: &str = "2026-01-02T03:04:05+00:00";
-    let output = Command::new("git")
+    let output = Command::new(GIT)
         .args(["-c", "user.name=Tests", "-c", "user.email=tests@example.org"])
         .args(words)
         .current_dir(repository)

@@ -40,7 +40,9 @@ export async function steps(client, list, call) {
 
 function options(step, progress) {
   const options = { timeout: 30_000 };
-  if (step.progress) options.onprogress = (one) => progress.push(one);
+  // The last word of progress comes with the answer. Read in one piece, the SDK takes the answer first and has nobody left
+  // to tell the progress to: what it makes of that one is chance, with or without anybody in between.
+  if (step.progress) options.onprogress = (one) => one.progress !== one.total && progress.push(one);
   if (step.cancel_after_ms) {
     const abort = new AbortController();
     options.signal = abort.signal;
