@@ -64,6 +64,19 @@ impl Client {
         }
     }
 
+    /// What it opens each of these sessions with, given that the server knows the era without `initialize` or does not.
+    pub(crate) fn openings(self, modern: bool, sessions: usize) -> Vec<Vec<&'static str>> {
+        let (discover, initialize) = ("server/discover", "initialize");
+        match (self, modern) {
+            (Self::PythonTwo, true) => vec![vec![discover]],
+            (Self::PythonTwo, false) => vec![vec![discover, initialize]],
+            // What the sibling found out is not asked again.
+            (Self::TypescriptTwo, true) => vec![vec![discover], vec![]],
+            (Self::TypescriptTwo, false) => vec![vec![discover], vec![initialize]],
+            _ => vec![vec![initialize]; sessions],
+        }
+    }
+
     /// Its command lines, to run one after the other. `launcher` is the server to it.
     pub(crate) fn commands(self, launcher: &Path, steps: &[Step]) -> Result<Vec<Command>> {
         if self == Self::Inspector {

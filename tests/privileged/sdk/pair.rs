@@ -74,11 +74,15 @@ impl Pair {
         self.client
             .judge(&steps, &outside.printed)
             .context("without the agent")?;
-        ensure!(
-            outside.starts.len() == self.client.sessions(&steps),
-            "the client started the server {} times",
-            outside.starts.len()
-        );
+        let openings: Vec<Vec<String>> = outside
+            .starts
+            .iter()
+            .map(Start::opening)
+            .collect::<Result<_>>()?;
+        let wanted = self
+            .client
+            .openings(self.server.is_modern(), self.client.sessions(&steps));
+        ensure!(openings == wanted, "opened with {openings:?}, not {wanted:?}");
 
         let inside = self.ran(stage, "guarded", &guarded, &steps, true)?;
         for (direct, guarded) in outside.printed.iter().zip(&inside.printed) {

@@ -60,6 +60,11 @@ impl Server {
         }
     }
 
+    /// It knows the era without `initialize`, too.
+    pub(crate) fn is_modern(self) -> bool {
+        matches!(self, Self::Fetch | Self::Git | Self::Time)
+    }
+
     /// Its command line; `data` is a directory of its own.
     pub(crate) fn command(self, data: &Path) -> Result<Vec<OsString>> {
         let node = |script: std::path::PathBuf, arguments: &[&Path]| {

@@ -26,6 +26,11 @@ pub(crate) fn holds(stage: &Stage, starts: &[Start]) -> Result<()> {
         let session = launch.field("session").context("a launch has a session")?;
         told(&records, session, &calls).with_context(|| format!("session {session}: {calls:?}"))?;
     }
+    // By itself, or at the signal that every ladder of clients has: none was shot.
+    for exit in of_kind(&records, "exit") {
+        let well = exit.body["code"] == 0 || exit.body["signal"] == 15;
+        ensure!(well && exit.body.get("degraded").is_none(), "ended badly: {exit:?}");
+    }
     let others = of_kind(&records, "gap").count();
     ensure!(others == 0, "{others} gaps");
     Ok(())

@@ -125,17 +125,47 @@ impl Start {
         Ok(calls)
     }
 
-    pub(crate) fn same(&self, other: &Self, at: usize) -> Result<()> {
-        let ends = [
-            ("client", &self.client, &other.client),
-            ("server", &self.server, &other.server),
+    /// By what its client opened it, in this order.
+    pub(crate) fn opening(&self) -> Result<Vec<String>> {
+        let asked = Self::messages(&self.client)?;
+        let methods = asked
+            .iter()
+            .filter_map(|message| message["method"].as_str())
+            .filter(|method| ["initialize", "server/discover"].contains(method));
+        Ok(methods.map(str::to_owned).collect())
+    }
+
+    /// Both ends wrote the same.
+    pub(crate) fn same(&self, guarded: &Self, at: usize) -> Result<()> {
+        let ends: [(&str, &Vec<u8>, &Vec<u8>, fn(&Value) -> bool); 2] = [
+            ("client", &self.client, &guarded.client, |message| {
+                message.get("method").is_none()
+            }),
+            ("server", &self.server, &guarded.server, |message| {
+                message.get("method").is_some() && message.get("id").is_some()
+            }),
         ];
-        for (end, direct, guarded) in ends {
-            equal(direct, guarded)
+        for (end, direct, guarded, other_way) in ends {
+            let (direct, guarded) = (apart(direct, other_way)?, apart(guarded, other_way)?);
+            equal(&direct, &guarded)
                 .with_context(|| format!("start {at}: the {end} wrote something else with the agent there"))?;
         }
         Ok(())
     }
+}
+
+/// The lines of one end, those that belong to questions of the server's after all others. A server asks when it likes,
+/// and which of the client's next messages comes before the answer is chance, with or without anybody in between.
+fn apart(text: &[u8], other_way: fn(&Value) -> bool) -> Result<Vec<u8>> {
+    let (mut one, mut other) = (Vec::new(), Vec::new());
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let message: Value = serde_json::from_slice(line).unwrap_or(Value::Null);
+        let to = if other_way(&message) { &mut other } else { &mut one };
+        to.extend_from_slice(line);
+    }
+    ensure!(!one.is_empty(), "nothing is on record of it");
+    one.extend_from_slice(&other);
+    Ok(one)
 }
 
 /// To the byte, line by line for the sake of the message.
