@@ -129,8 +129,8 @@ impl Client {
         );
         for (step, answer) in steps.iter().zip(&answers) {
             let result = answer.get("result");
-            let failed = answer.get("error").is_some()
-                || result.is_some_and(|result| result["isError"] == true);
+            let failed =
+                answer.get("error").is_some() || result.is_some_and(|result| result["isError"] == true);
             let held = match step.end {
                 End::Done => !failed && result.is_some_and(|result| !empty(result)),
                 End::Failed => failed,

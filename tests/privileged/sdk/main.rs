@@ -23,7 +23,9 @@ fn main() -> Result<()> {
             if full || usual(client, server) {
                 let pair = Pair { client, server };
                 let name = format!("{}::{}", client.name(), server.name());
-                trials.push(Trial::test(name, move || pair.run().map_err(failed)));
+                trials.push(Trial::test(name, move || {
+                    pair.run().map_err(|error| Failed::from(format!("{error:#}")))
+                }));
             }
         }
     }
@@ -40,8 +42,4 @@ fn usual(client: Client, server: Server) -> bool {
         Server::Memory | Server::Fetch => client == Client::PythonTwo,
         Server::Sqlite => client == Client::PythonOne,
     }
-}
-
-fn failed(error: anyhow::Error) -> Failed {
-    format!("{error:#}").into()
 }

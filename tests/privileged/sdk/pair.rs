@@ -74,11 +74,7 @@ impl Pair {
         self.client
             .judge(&steps, &outside.printed)
             .context("without the agent")?;
-        let openings: Vec<Vec<String>> = outside
-            .starts
-            .iter()
-            .map(Start::opening)
-            .collect::<Result<_>>()?;
+        let openings: Vec<Vec<String>> = outside.starts.iter().map(Start::opening).collect::<Result<_>>()?;
         let wanted = self
             .client
             .openings(self.server.is_modern(), self.client.sessions(&steps));
@@ -147,7 +143,11 @@ impl Pair {
         let took = started.elapsed();
         Ok(Ran {
             printed,
-            starts: if recorded { wire::starts(&record)? } else { Vec::new() },
+            starts: if recorded {
+                wire::starts(&record)?
+            } else {
+                Vec::new()
+            },
             took,
         })
     }

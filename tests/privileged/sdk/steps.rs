@@ -40,10 +40,7 @@ pub(crate) fn get(name: &str, arguments: &Value) -> Step {
 }
 
 fn done(said: Value) -> Step {
-    Step {
-        said,
-        end: End::Done,
-    }
+    Step { said, end: End::Done }
 }
 
 impl Step {

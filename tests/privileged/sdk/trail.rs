@@ -29,7 +29,10 @@ pub(crate) fn holds(stage: &Stage, starts: &[Start]) -> Result<()> {
     // By itself, or at the signal that every ladder of clients has: none was shot.
     for exit in of_kind(&records, "exit") {
         let well = exit.body["code"] == 0 || exit.body["signal"] == 15;
-        ensure!(well && exit.body.get("degraded").is_none(), "ended badly: {exit:?}");
+        ensure!(
+            well && exit.body.get("degraded").is_none(),
+            "ended badly: {exit:?}"
+        );
     }
     let others = of_kind(&records, "gap").count();
     ensure!(others == 0, "{others} gaps");
@@ -42,9 +45,8 @@ fn of_kind<'a>(records: &'a [Record], kind: &'a str) -> impl Iterator<Item = &'a
 
 fn told(records: &[Record], session: &Value, calls: &[Call]) -> Result<()> {
     let of_session = |phase: &'static str| {
-        of_kind(records, "call").filter(move |record| {
-            record.field("session") == Some(session) && record.body["phase"] == phase
-        })
+        of_kind(records, "call")
+            .filter(move |record| record.field("session") == Some(session) && record.body["phase"] == phase)
     };
     let begins: Vec<&Record> = of_session("begin").collect();
     let ends: Vec<&Record> = of_session("end").collect();

@@ -137,20 +137,16 @@ impl Start {
 
     /// Both ends wrote the same.
     pub(crate) fn same(&self, guarded: &Self, at: usize) -> Result<()> {
-        let ends: [(&str, &Vec<u8>, &Vec<u8>, fn(&Value) -> bool); 2] = [
-            ("client", &self.client, &guarded.client, |message| {
-                message.get("method").is_none()
-            }),
-            ("server", &self.server, &guarded.server, |message| {
-                message.get("method").is_some() && message.get("id").is_some()
-            }),
-        ];
-        for (end, direct, guarded, other_way) in ends {
-            let (direct, guarded) = (apart(direct, other_way)?, apart(guarded, other_way)?);
-            equal(&direct, &guarded)
-                .with_context(|| format!("start {at}: the {end} wrote something else with the agent there"))?;
-        }
-        Ok(())
+        let end = |name: &str, direct: &[u8], guarded: &[u8], other_way: fn(&Value) -> bool| {
+            equal(&apart(direct, other_way)?, &apart(guarded, other_way)?)
+                .with_context(|| format!("start {at}: the {name} wrote something else with the agent there"))
+        };
+        end("client", &self.client, &guarded.client, |message| {
+            message.get("method").is_none()
+        })?;
+        end("server", &self.server, &guarded.server, |message| {
+            message.get("method").is_some() && message.get("id").is_some()
+        })
     }
 }
 
@@ -174,7 +170,8 @@ pub(crate) fn equal(direct: &[u8], guarded: &[u8]) -> Result<()> {
         let text = String::from_utf8_lossy(line);
         text.chars().take(600).collect::<String>()
     };
-    let lines = |text: &[u8]| -> Vec<Vec<u8>> { text.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect() };
+    let lines =
+        |text: &[u8]| -> Vec<Vec<u8>> { text.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect() };
     let (one, other) = (lines(direct), lines(guarded));
     for (at, (one, other)) in one.iter().zip(&other).enumerate() {
         ensure!(
