@@ -1,5 +1,7 @@
 //! What a gateway that was taken over could tell of calls.
 
+use std::os::fd::OwnedFd;
+
 use anyhow::{Context as _, Result, bail, ensure};
 use guard_agent::{
     audit::{Activity, Call, Identity, Phase, Status},
@@ -14,7 +16,7 @@ use guard_tests::records::Record;
 use super::{LONG, Stage, greet, request, stage};
 
 /// A session whose gateway is the test: its link, and the socket for calls.
-fn session(stage: &Stage) -> Result<(Channel, Channel)> {
+fn session(stage: &Stage) -> Result<(Channel, Channel, Vec<OwnedFd>)> {
     let channel = greet(&stage.bench.state())?;
     channel.send(
         &ToWarden::Launch(Box::new(request(&stage.bench, User::Dynamic))),
@@ -27,8 +29,7 @@ fn session(stage: &Stage) -> Result<(Channel, Channel)> {
     ensure!(launched.tells_calls, "{launched:?}");
     let calls = Channel::new(descriptors.remove(3))?;
     // The server goes on as long as somebody holds its pipes.
-    std::mem::forget(descriptors);
-    Ok((channel, calls))
+    Ok((channel, calls, descriptors))
 }
 
 /// As far as a gateway can lie.
@@ -106,7 +107,7 @@ fn of_forged(stage: &Stage, wanted: impl Fn(&Record) -> bool) -> Result<Record> 
 #[test]
 fn whose_call_it_is_and_what_the_kernel_saw_is_not_its_to_say() -> Result<()> {
     let stage = stage("calls-named")?;
-    let (channel, calls) = session(&stage)?;
+    let (channel, calls, _pipes) = session(&stage)?;
     begin(&calls, 5, 3)?;
     noted(&calls, 5)?;
     let body = of_forged(&stage, |record| record.body["phase"] == "begin")?.body;
@@ -152,7 +153,7 @@ fn whose_call_it_is_and_what_the_kernel_saw_is_not_its_to_say() -> Result<()> {
 fn what_breaks_the_order_of_calls_ends_the_session() -> Result<()> {
     for breach in [[(1, 0), (1, 1)], [(2, 0), (1, 1)], [(1, 0), (2, 64)]] {
         let stage = stage("calls-broken")?;
-        let (channel, calls) = session(&stage)?;
+        let (channel, calls, _pipes) = session(&stage)?;
         let [(first, bit), (second, wrong)] = breach;
         begin(&calls, first, bit)?;
         noted(&calls, first)?;
@@ -166,7 +167,7 @@ fn what_breaks_the_order_of_calls_ends_the_session() -> Result<()> {
 #[test]
 fn calls_without_end_end_the_session() -> Result<()> {
     let stage = stage("calls-flood")?;
-    let (channel, calls) = session(&stage)?;
+    let (channel, calls, _pipes) = session(&stage)?;
     for call in 1..=10_000 {
         // Its end of the socket goes when the session does.
         if begin(&calls, call, 63).is_err() {

@@ -15,6 +15,9 @@ use crate::gateway::protocol::{
     splice,
 };
 
+/// Where something stands, and what is to stand there.
+type Part = (Range<usize>, Vec<u8>);
+
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 impl Exchange {
@@ -155,11 +158,7 @@ impl Exchange {
 
     /// A list without what its client may not call, and where it stands; none: as it is. One that cannot be read is not
     /// passed on.
-    fn filtered(
-        &self,
-        request: &Request,
-        message: &Message<'_>,
-    ) -> Result<Option<(Range<usize>, Vec<u8>)>, String> {
+    fn filtered(&self, request: &Request, message: &Message<'_>) -> Result<Option<Part>, String> {
         let (Some(scope), Some(list), Some(range)) = (&self.scope, request.list, message.result.clone())
         else {
             return Ok(None);
