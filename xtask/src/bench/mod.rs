@@ -2,6 +2,7 @@
 //!
 //! A figure never passes or fails: machines differ. Ratios of neighbours in one run are what to look at.
 
+mod call;
 mod calls;
 mod counted;
 mod flood;
@@ -40,6 +41,8 @@ enum What {
     Launch(Options),
     /// Opening files inside and outside of a sandbox, and a flood of refused attempts
     Open(Open),
+    /// One `tools/call` over stdio: direct, through the agent, and through the `mcp-proxy` and `fastmcp` proxies
+    Call(Options),
 }
 
 #[derive(clap::Args)]
@@ -73,6 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Launch(options) => ("launch", options),
         What::Open(open) if open.vm => ("open-vm", &open.options),
         What::Open(open) => ("open", &open.options),
+        What::Call(options) => ("call", options),
     };
     ensure!(options.rounds >= 3, "quartiles need at least three rounds");
     let mut table = Table::new(name);
@@ -90,6 +94,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let place = Place::new()?;
             launch::measure(&place, options.rounds, &mut table)?;
             memory::measure(&place, &mut table)?;
+        }
+        What::Call(_) => {
+            let place = Place::new()?;
+            call::measure(&place, options.rounds, &mut table)?;
         }
     }
     println!("{}", table.text());
@@ -130,6 +138,7 @@ impl Place {
         };
         let (agent, bench, caller) = (copy("guard-agent")?, copy("guard-bench")?, copy("guard-caller")?);
         copy("guard-bench-hooks")?;
+        copy("guard-echo")?;
         let help = std::process::Command::new(&agent)
             .args(["run", "--help"])
             .stdin(Stdio::null())
@@ -189,6 +198,8 @@ fn build() -> Result<PathBuf> {
             "guard-bench-hooks",
             "--bin",
             "guard-caller",
+            "--bin",
+            "guard-echo",
         ]);
         build
     };

@@ -30,8 +30,18 @@ impl Samples {
         Self(self.0.iter().map(|value| value / divisor).collect())
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The median of the rounds' ratios to another's.
+    pub(super) fn ratio(&self, others: &Self) -> f64 {
+        let ratios = self.0.iter().zip(&others.0).map(|(own, other)| own / other);
+        Self(ratios.collect()).quantile(0.5)
+    }
+
     /// The value below which the given share of the samples lies, between the two nearest.
-    fn quantile(&self, share: f64) -> f64 {
+    pub(super) fn quantile(&self, share: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
         let Some(last) = sorted.len().checked_sub(1) else {
@@ -67,6 +77,8 @@ pub(super) struct Table {
     pub(super) rows: Vec<Row>,
     /// The kernel of the virtual machine it was measured in.
     pub(super) guest: Option<String>,
+    /// What the page has in place of a line for each row.
+    pub(super) page: Option<String>,
 }
 
 impl Table {
@@ -75,6 +87,7 @@ impl Table {
             name,
             rows: Vec::new(),
             guest: None,
+            page: None,
         }
     }
 
@@ -115,6 +128,9 @@ impl Table {
 
     /// The table as the page has it.
     pub(super) fn text(&self) -> String {
+        if let Some(page) = &self.page {
+            return page.clone();
+        }
         let mut text =
             "| What | Unit | Median | Quartiles | n | Against | Ratio |\n|---|---|--:|--:|--:|---|--:|\n"
                 .to_owned();
@@ -145,15 +161,8 @@ impl Table {
 impl Row {
     /// The ratio is that of neighbours in time: the median over the rounds, not of the medians.
     pub(super) fn against(&mut self, peer: &str, own: &Samples, others: &Samples) -> &mut Self {
-        let ratios = Samples(
-            own.0
-                .iter()
-                .zip(&others.0)
-                .map(|(own, other)| own / other)
-                .collect(),
-        );
         self.peer = Some(peer.to_owned());
-        let ratio = ratios.quantile(0.5);
+        let ratio = own.ratio(others);
         self.ratio = ratio.is_finite().then_some(ratio);
         self
     }
@@ -164,7 +173,7 @@ impl Row {
 }
 
 /// Three digits that mean something.
-fn shown(value: f64) -> String {
+pub(super) fn shown(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
