@@ -3,6 +3,7 @@
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -49,12 +50,18 @@ pub fn encode<M: Serialize>(message: &M) -> Result<Vec<u8>, ChannelError> {
 #[derive(Debug)]
 pub struct Channel {
     socket: OwnedFd,
+    /// What the last message was received into. A call waits for one: a new buffer each time would cost more than the
+    /// message.
+    buffer: Mutex<Vec<u8>>,
 }
 
 impl Channel {
     pub fn new(socket: OwnedFd) -> io::Result<Self> {
         seqpacket::grow_buffer(&socket, MAX_MESSAGE + 4096)?;
-        Ok(Self { socket })
+        Ok(Self {
+            socket,
+            buffer: Mutex::default(),
+        })
     }
 
     pub fn pair() -> io::Result<(Self, OwnedFd)> {
@@ -77,8 +84,14 @@ impl Channel {
 
     /// Waits for one message; descriptors come with it.
     pub fn receive<M: DeserializeOwned>(&self) -> Result<(M, Vec<OwnedFd>), ChannelError> {
-        let mut buffer = vec![0; MAX_MESSAGE];
-        receive_from(&self.socket, &mut buffer)
+        // Taken, not locked: whoever waits for a message holds up nobody.
+        let mut buffer = std::mem::take(&mut *self.buffer.lock().unwrap_or_else(PoisonError::into_inner));
+        if buffer.is_empty() {
+            buffer = vec![0; MAX_MESSAGE];
+        }
+        let received = receive_from(&self.socket, &mut buffer);
+        *self.buffer.lock().unwrap_or_else(PoisonError::into_inner) = buffer;
+        received
     }
 
     /// As [`Self::receive`], but not longer than `limit`.
@@ -146,6 +159,36 @@ mod tests {
         assert_eq!(descriptors.len(), 2);
         drop(ours);
         assert!(matches!(theirs.receive::<ToWarden>(), Err(ChannelError::Closed)));
+    }
+
+    #[test]
+    fn a_message_is_not_mixed_with_a_longer_one_before_it() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        let theirs = Channel::new(theirs).unwrap();
+        for build in ["long".repeat(1000), "b".to_owned()] {
+            let hello = ToWarden::Hello { link: 1, build };
+            ours.send(&hello, &[]).unwrap();
+            assert_eq!(theirs.receive::<ToWarden>().unwrap().0, hello);
+        }
+    }
+
+    #[test]
+    fn two_that_wait_on_one_end_get_a_message_each() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        let theirs = Channel::new(theirs).unwrap();
+        let hello = |link| ToWarden::Hello {
+            link,
+            build: "b".into(),
+        };
+        let mut heard = std::thread::scope(|scope| {
+            let wait = || theirs.receive::<ToWarden>().unwrap().0;
+            let (one, other) = (scope.spawn(wait), scope.spawn(wait));
+            ours.send(&hello(1), &[]).unwrap();
+            ours.send(&hello(2), &[]).unwrap();
+            [one.join().unwrap(), other.join().unwrap()]
+        });
+        heard.sort_by_key(|hello| matches!(hello, ToWarden::Hello { link: 2, .. }));
+        assert_eq!(heard, [hello(1), hello(2)]);
     }
 
     #[test]
