@@ -19,10 +19,10 @@ pub(super) fn search(text: &str, found: &mut Found<'_>) {
 fn assigned(text: &str, found: &mut Found<'_>) {
     let mut place = 0;
     loop {
-        let separator = scan::run(text, place, |byte| byte != b'=' && byte != b':');
-        if separator >= text.len() {
+        let rest = text.as_bytes().get(place..).unwrap_or(&[]);
+        let Some(separator) = memchr::memchr2(b'=', b':', rest).map(|at| place + at) else {
             return;
-        }
+        };
         place = separator + 1;
         let Some((name, quoted)) = name_before(text, separator) else {
             continue;
@@ -114,8 +114,8 @@ fn code(value: &str, next: u8) -> bool {
 /// `--password value`
 fn options(text: &str, found: &mut Found<'_>) {
     let mut place = 0;
-    while let Some(dashes) = text.get(place..).and_then(|rest| rest.find("--")) {
-        let start = place + dashes + 2;
+    while let Some(dashes) = scan::find(text, place, "--") {
+        let start = dashes + 2;
         let end = scan::run(text, start, names::part);
         place = end;
         let name = scan::slice(text, start..end);
@@ -139,7 +139,7 @@ fn options(text: &str, found: &mut Found<'_>) {
 
 /// `Bearer …` and `Basic …`
 fn schemes(text: &str, found: &mut Found<'_>) {
-    for run in scan::runs(text, |byte| byte.is_ascii_alphabetic()) {
+    for run in scan::runs(text, scan::letter) {
         let scheme = scan::slice(text, run.clone());
         let start = run.end + 1;
         if scan::at(text, run.end) != b' ' {
@@ -167,8 +167,8 @@ fn schemes(text: &str, found: &mut Found<'_>) {
 /// The password in `scheme://user:password@host`.
 fn addresses(text: &str, found: &mut Found<'_>) {
     let mut place = 0;
-    while let Some(slashes) = text.get(place..).and_then(|rest| rest.find("://")) {
-        let start = place + slashes + 3;
+    while let Some(slashes) = scan::find(text, place, "://") {
+        let start = slashes + 3;
         let end = scan::run(text, start, authority);
         place = end;
         let part = scan::slice(text, start..end);

@@ -24,8 +24,7 @@ const CONTEXT: &[&str] = &[
 ];
 
 pub(super) fn search(text: &str, name: &str, found: &mut Found<'_>) {
-    let part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_');
-    for run in scan::runs(text, part) {
+    for run in scan::runs(text, scan::in_base64) {
         if (LEAST..=MOST).contains(&run.len())
             && random(scan::slice(text, run.clone()))
             && (secret(name) || secret(scan::line_before(text, run.start, REACH)))

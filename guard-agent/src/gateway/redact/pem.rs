@@ -9,7 +9,7 @@ const CUT: usize = 40;
 
 pub(super) fn search(text: &str, found: &mut Found<'_>) {
     let mut place = 0;
-    while let Some(start) = next(text, place, BEGIN) {
+    while let Some(start) = scan::find(text, place, BEGIN) {
         let label = start + BEGIN.len();
         place = label;
         let label_end = scan::run(text, label, |byte| {
@@ -22,11 +22,11 @@ pub(super) fn search(text: &str, found: &mut Found<'_>) {
         }
         let body = label_end + DASHES.len();
         // The search goes on at the next dashes whatever they are: no part of the text is looked at twice.
-        let dashes = next(text, body, DASHES);
+        let dashes = scan::find(text, body, DASHES);
         let rest = scan::slice(text, dashes.unwrap_or(text.len())..text.len());
         let end = match dashes {
             Some(dashes) if rest.starts_with("-----END ") => {
-                let close = next(text, dashes + DASHES.len(), DASHES);
+                let close = scan::find(text, dashes + DASHES.len(), DASHES);
                 let label = scan::run(text, dashes + "-----END ".len(), |byte| {
                     byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b' '
                 });
@@ -44,10 +44,6 @@ pub(super) fn search(text: &str, found: &mut Found<'_>) {
         found.add(RuleId::PrivateKey, start..end);
         place = end;
     }
-}
-
-fn next(text: &str, from: usize, what: &str) -> Option<usize> {
-    Some(from + text.get(from..)?.find(what)?)
 }
 
 /// Where a key that has no end ends: after the last line that can be of one.

@@ -148,20 +148,20 @@ fn base64_runs(text: &str) -> Vec<(Range<usize>, String)> {
     let mut found = Vec::new();
     let mut place = 0;
     loop {
-        let start = scan::run(text, place, |byte| !in_base64(byte));
+        let start = scan::run(text, place, |byte| !scan::in_base64(byte));
         if start >= text.len() {
             return found;
         }
-        let mut end = scan::run(text, start, in_base64);
+        let mut end = scan::run(text, start, scan::in_base64);
         let mut line = start;
         // Mail and PEM wrap it.
         while end - line >= WRAPPED {
             let next = scan::run(text, end, |byte| byte == b'\r' || byte == b'\n');
-            if next == end || next - end > 2 || !in_base64(scan::at(text, next)) {
+            if next == end || next - end > 2 || !scan::in_base64(scan::at(text, next)) {
                 break;
             }
             line = next;
-            end = scan::run(text, next, in_base64);
+            end = scan::run(text, next, scan::in_base64);
         }
         let padded = scan::run(text, end, |byte| byte == b'=');
         if end - start >= LEAST_BASE64
@@ -171,10 +171,6 @@ fn base64_runs(text: &str) -> Vec<(Range<usize>, String)> {
         }
         place = padded.max(end);
     }
-}
-
-fn in_base64(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
 }
 
 /// What base64 stands for, if that is text.

@@ -33,6 +33,16 @@ impl<'a> Groups<'a> {
     /// The group at `first` and those after it have these lengths, with `between` between each two, and nothing
     /// around them that would make them a part of something longer.
     pub(super) fn number(&self, first: usize, lengths: &[usize], between: &str) -> Option<Number> {
+        // Dozens of forms are tried on every group, and few begin with one as long.
+        let length = self.runs.get(first).map(ExactSizeIterator::len);
+        if length != lengths.first().copied() {
+            return None;
+        }
+        self.whole(first, lengths, between)
+    }
+
+    #[inline(never)]
+    fn whole(&self, first: usize, lengths: &[usize], between: &str) -> Option<Number> {
         let runs = self.runs.get(first..first + lengths.len())?;
         if !runs
             .iter()

@@ -1,5 +1,7 @@
 //! IBAN: a country that has them, its length, and the remainder of ISO 7064.
 
+use std::ops::Range;
+
 use crate::gateway::redact::{RuleId, found::Found, scan};
 
 /// By country, from the registry of SWIFT.
@@ -24,21 +26,20 @@ const LENGTHS: &[(usize, &str)] = &[
     (33, "RU"),
 ];
 
-pub(super) fn search(text: &str, found: &mut Found<'_>) {
-    for run in scan::runs(text, scan::word) {
-        let Some(length) = expected(scan::slice(text, run.clone())) else {
-            continue;
-        };
-        let end = if run.len() == length {
-            Some(run.end)
-        } else {
-            grouped(text, run.start, length)
-        };
-        if let Some(end) = end
-            && remainder(scan::slice(text, run.start..end)) == 1
-        {
-            found.add(RuleId::Iban, run.start..end);
-        }
+/// One word of the text, and what follows it where it is written in groups.
+pub(super) fn word(text: &str, run: &Range<usize>, found: &mut Found<'_>) {
+    let Some(length) = expected(scan::slice(text, run.clone())) else {
+        return;
+    };
+    let end = if run.len() == length {
+        Some(run.end)
+    } else {
+        grouped(text, run.start, length)
+    };
+    if let Some(end) = end
+        && remainder(scan::slice(text, run.start..end)) == 1
+    {
+        found.add(RuleId::Iban, run.start..end);
     }
 }
 

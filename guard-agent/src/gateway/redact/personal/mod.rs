@@ -7,16 +7,18 @@ mod iban;
 mod national;
 mod phone;
 
-use super::found::Found;
+use super::{found::Found, scan};
 use groups::Groups;
 
 pub(super) fn search(text: &str, name: &str, found: &mut Found<'_>) {
     email::search(text, found);
-    iban::search(text, found);
     let groups = Groups::of(text);
     numbers(&groups, name, found);
     phone::search(&groups, found);
-    national::words(text, found);
+    for run in scan::runs(text, scan::word) {
+        iban::word(text, &run, found);
+        national::word(text, &run, found);
+    }
 }
 
 /// What a number alone can be, too.

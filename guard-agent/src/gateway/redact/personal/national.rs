@@ -3,6 +3,8 @@
 //! Bare digits pass such a check too often by chance to be taken for a person's number without a word that says so:
 //! they need one before them, or as the name of the value. What is written in the number's own form does not.
 
+use std::ops::Range;
+
 use super::groups::{Groups, luhn, value};
 use crate::gateway::redact::{RuleId, found::Found, scan};
 
@@ -105,27 +107,25 @@ pub(super) fn search(groups: &Groups<'_>, name: &str, found: &mut Found<'_>) {
 }
 
 /// Numbers with letters in them: of Spain, Italy and China.
-pub(super) fn words(text: &str, found: &mut Found<'_>) {
-    for run in scan::runs(text, scan::word) {
-        let word = scan::slice(text, run.clone());
-        let is = match word.len() {
-            9 => spanish(word),
-            16 => italian(word),
-            18 => {
-                let digits: Vec<u32> = word
-                    .chars()
-                    .take(17)
-                    .filter_map(|letter| letter.to_digit(10))
-                    .collect();
-                word.ends_with(['X', 'x']) && chinese(&digits, Some(10))
-            }
-            _ => false,
-        };
-        // After a full stop it is a fraction of something.
-        let alone = !matches!(scan::before(text, run.start), b'_' | b'.') && scan::at(text, run.end) != b'_';
-        if is && alone {
-            found.add(RuleId::NationalId, run);
+pub(super) fn word(text: &str, run: &Range<usize>, found: &mut Found<'_>) {
+    let word = scan::slice(text, run.clone());
+    let is = match word.len() {
+        9 => spanish(word),
+        16 => italian(word),
+        18 => {
+            let digits: Vec<u32> = word
+                .chars()
+                .take(17)
+                .filter_map(|letter| letter.to_digit(10))
+                .collect();
+            word.ends_with(['X', 'x']) && chinese(&digits, Some(10))
         }
+        _ => false,
+    };
+    // After a full stop it is a fraction of something.
+    let alone = !matches!(scan::before(text, run.start), b'_' | b'.') && scan::at(text, run.end) != b'_';
+    if is && alone {
+        found.add(RuleId::NationalId, run.clone());
     }
 }
 
