@@ -11,7 +11,7 @@ mod text;
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use serde_json::json;
 
 use super::{
@@ -64,8 +64,11 @@ fn of_server(place: &Place, server: &Server, rounds: u32, table: &mut Table) -> 
                     least: LEAST,
                 };
                 let driver = &mut ways.drivers[at];
-                let took = driver.one_by_one(&load.call, sample)?;
-                let many = driver.at_once(&load.call, IN_FLIGHT, sample)?;
+                let what = || format!("{} server, {}, {}", server.name, load.name, WAYS[at]);
+                let took = driver.one_by_one(&load.call, sample).with_context(what)?;
+                let many = driver
+                    .at_once(&load.call, IN_FLIGHT, sample)
+                    .with_context(|| format!("{}, 16 in flight", what()))?;
                 if round >= WARM_UP {
                     taken[at].add(took, many);
                 }
