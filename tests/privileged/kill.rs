@@ -4,6 +4,10 @@ use std::{
     collections::BTreeSet,
     io::Read as _,
     process::{Command, ExitCode},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -464,10 +468,12 @@ fn one_round(stage: &Stage, mut command: Command, role: Role, after: Duration, t
     let mut session = stage.start(&mut command)?;
     let start = Instant::now();
     // Some rounds close the input at once, so that the shot meets the end of the session.
+    let enough = Arc::new(AtomicBool::new(false));
     let feeder = session.stdin.take().filter(|_| traffic).map(|mut stdin| {
+        let enough = enough.clone();
         std::thread::spawn(move || {
             use std::io::Write as _;
-            while stdin.write_all(&[b'x'; 4096]).is_ok() {}
+            while !enough.load(Ordering::Relaxed) && stdin.write_all(&[b'x'; 4096]).is_ok() {}
         })
     });
     let drain = session.stdout.take().map(|mut out| {
@@ -479,14 +485,26 @@ fn one_round(stage: &Stage, mut command: Command, role: Role, after: Duration, t
     std::thread::sleep(after.saturating_sub(start.elapsed()));
     // A role that does not live yet, or no longer, is waited for a moment; the session may end without it.
     let until = Instant::now() + limit(Duration::from_secs(2));
+    let mut shot = None;
     while Instant::now() < until {
-        if let Some(pid) = stage.left().pids(role).first() {
-            shoot(*pid);
+        shot = stage.left().pids(role).first().copied();
+        if let Some(pid) = shot {
+            shoot(pid);
             break;
         }
         if matches!(session.child.try_wait(), Ok(Some(_))) {
             break;
         }
+    }
+    // A warden that is shot before it was asked for anything is replaced, and the session goes on as if nothing had been.
+    let until = Instant::now() + limit(Duration::from_secs(2));
+    while role == Role::Warden && Instant::now() < until && matches!(session.child.try_wait(), Ok(None)) {
+        let left = stage.left();
+        let another = left.pids(Role::Warden).iter().any(|pid| Some(*pid) != shot);
+        if another && !left.pids(Role::Init).is_empty() {
+            enough.store(true, Ordering::Relaxed);
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
     drop(session.wait()?);
     drop((

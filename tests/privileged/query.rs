@@ -354,7 +354,8 @@ fn damage_and_foreign_files_are_told_and_the_rest_is_shown() -> Result<()> {
 fn names_that_no_record_has_are_usage_errors_that_list_those_there_are() -> Result<()> {
     let trail = Trail::new()?;
     for (arguments, known) in [
-        (["--kind", "call"], "launch"),
+        (["--kind", "calls"], "launch"),
+        (["--status", "fine"], "cancelled"),
         (["--op", "opnat"], "`open`, `exec`"),
         (["--layer", "selinux"], "cgroup-bpf"),
         (["--errno", "EACCESS"], "EACCES"),

@@ -92,7 +92,8 @@ fn unknown_key() -> Result<()> {
     case.refused(
         "cannot use policy `POLICY`, line 4",
         "unknown key `root`, expected one of `command`, `runtime`, `user`, `roots`, `network`, `limits`, `require`, \
-         `view`, `isolation`, `env`, `directory`, `free_names`, `observe`, `over_budget`, `protocol`",
+         `view`, `isolation`, `env`, `directory`, `free_names`, `observe`, `over_budget`, `protocol`, `tool`, \
+         `idle_rights`",
         "remove or correct the key; `docs/policy.md` explains each, and none is accepted that nothing enforces",
     )
 }
