@@ -19,7 +19,7 @@ mod expect;
 #[allow(dead_code, reason = "shared with the tests of the protocol")]
 mod pipes;
 
-use std::{fs, process::Command};
+use std::fs;
 
 use anyhow::{Context as _, Result};
 use duo::Duo;
@@ -88,26 +88,19 @@ fn by_policy(stage: &Stage, says: &str, flags: &[&str]) -> Result<Duo> {
             path("work").display(),
         );
         drop(fs::write(path("policy.toml"), policy));
-        // Who starts it, and how, is the stage's; what it runs is the policy's.
-        let ours = stage.run_command(["x"]);
-        let mut command = Command::new(ours.get_program());
-        command.args(ours.get_args().take_while(|word| *word != "run"));
-        command.arg("run").args(Tier::insisted().unwrap_or_default());
-        command
-            .arg("--state")
-            .arg(stage.state())
-            .arg("--audit")
-            .arg(stage.audit());
-        command.arg("--policy").arg(path("policy.toml")).args(flags);
-        command.env_remove("GUARD_AGENT_FAULT");
-        command.env("GUARD_AGENT_IDLE_MS", stage.idle.to_string());
-        for set in [Command::stdin, Command::stdout, Command::stderr] {
-            set(&mut command, std::process::Stdio::piped());
-        }
-        command
+        stage.policy_command(&path("policy.toml"), flags)
     })?;
     duo.read();
     Ok(duo)
+}
+
+/// Who asks: the tests' user where the agent is an ordinary one's, and the person behind sudo.
+fn asker() -> Result<u32> {
+    if !Tier::current()?.is_root() {
+        return Ok(User::of_tests()?.uid);
+    }
+    let behind = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
+    Ok(behind.unwrap_or_else(|| nix::unistd::getuid().as_raw()))
 }
 
 fn calls(records: &[Record]) -> Vec<&Record> {

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::{call, calls, session};
+use crate::{asker, call, calls, session};
 
 #[test]
 fn a_call_has_a_beginning_and_an_end() -> Result<()> {
@@ -22,7 +22,7 @@ fn a_call_has_a_beginning_and_an_end() -> Result<()> {
     let begin = call(&records, "1", "begin")?;
     let end = call(&records, "1", "end")?;
     ensure!(begin.seq < end.seq);
-    let uid = nix::unistd::getuid().as_raw();
+    let uid = asker()?;
     for (name, value) in [
         ("method", json!("tools/call")),
         ("tool", json!("read_file")),

@@ -4,15 +4,10 @@ use anyhow::{Result, ensure};
 use guard_tests::{life::stage::Stage, tier::Tier};
 use serde_json::{Value, json};
 
-use crate::{by_policy, call, calls, duo::Duo, greet, of_path, on_stage};
+use crate::{asker, by_policy, call, calls, duo::Duo, greet, of_path, on_stage};
 
-fn rules(rights: bool) -> String {
-    let uid = nix::unistd::getuid().as_raw();
-    // Started through sudo the person behind it asks.
-    let uid = std::env::var("SUDO_UID")
-        .ok()
-        .and_then(|uid| uid.parse().ok())
-        .unwrap_or(uid);
+fn rules(rights: bool) -> Result<String> {
+    let uid = asker()?;
     let rights_of = |rights_of: &str| {
         if rights {
             format!("rights = \"{rights_of}\"\n")
@@ -20,14 +15,14 @@ fn rules(rights: bool) -> String {
             String::new()
         }
     };
-    format!(
+    Ok(format!(
         "[server.puppet.tool.\"read_*\"]\nimpact = \"low\"\nreversible = true\n{}\
          [server.puppet.tool.write]\nimpact = \"low\"\nreversible = true\n{}\
          [role.tester]\nallow = [\"puppet/read_*\", \"puppet/write\", \"puppet/risky\", \"resource:puppet/file:///srv/**\"]\n\
          [identity.peer.uid]\n{uid} = {{ user = \"tess\", tenant = \"acme\", roles = [\"tester\"] }}\n",
         rights_of("r"),
         rights_of("rw"),
-    )
+    ))
 }
 
 fn tool(name: &str) -> impl Fn(&str) -> String {
@@ -44,7 +39,7 @@ fn answers(duo: &mut Duo, number: u64, id: &str) -> Result<()> {
 #[test]
 fn what_no_role_allows_reaches_nobody_and_is_on_record() -> Result<()> {
     on_stage(|stage| {
-        let mut duo = by_policy(stage, &rules(false), &[])?;
+        let mut duo = by_policy(stage, &rules(false)?, &[])?;
         greet(&mut duo)?;
         let number = duo.forwarded("1", tool("read_file"))?;
         answers(&mut duo, number, "1")?;
@@ -163,7 +158,7 @@ fn what_no_role_allows_reaches_nobody_and_is_on_record() -> Result<()> {
 #[test]
 fn who_is_not_known_gets_no_session() -> Result<()> {
     on_stage(|stage| {
-        let rules = rules(false)
+        let rules = rules(false)?
             .lines()
             .map(|line| {
                 if line.contains("tess") {
@@ -198,7 +193,7 @@ fn a_call_has_the_rights_of_its_tool() -> Result<()> {
         return on_stage(enforced);
     }
     on_stage(|stage| {
-        let mut duo = by_policy(stage, &rules(true), &[])?;
+        let mut duo = by_policy(stage, &rules(true)?, &[])?;
         let status = duo.ends()?;
         let said = duo.stderr();
         ensure!(status.code() == Some(3), "{status}: {said}");
@@ -206,7 +201,7 @@ fn a_call_has_the_rights_of_its_tool() -> Result<()> {
             said.contains("its tools have rights of their own") && said.contains("T1"),
             "{said}"
         );
-        let mut duo = by_policy(stage, &rules(true), &["--allow-unenforced"])?;
+        let mut duo = by_policy(stage, &rules(true)?, &["--allow-unenforced"])?;
         greet(&mut duo)?;
         let number = duo.forwarded("1", tool("write"))?;
         answers(&mut duo, number, "1")?;
@@ -227,7 +222,7 @@ fn enforced(stage: &Stage) -> Result<()> {
     std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o666))?;
     let path = file.display().to_string();
     let writes = |duo: &Duo| duo.deed(&format!("write {}", path.len()), path.as_bytes());
-    let mut duo = by_policy(stage, &rules(true), &[])?;
+    let mut duo = by_policy(stage, &rules(true)?, &[])?;
     greet(&mut duo)?;
     for (id, name) in [("1", "read_file"), ("2", "write"), ("3", "read_file")] {
         let number = duo.forwarded(id, tool(name))?;

@@ -128,6 +128,28 @@ impl Stage {
         command
     }
 
+    /// `guard-agent run` of what a policy describes.
+    #[must_use]
+    pub fn policy_command(&self, policy: &Path, flags: &[&str]) -> Command {
+        let mut command = self.start.command();
+        command
+            .arg("run")
+            .args(Tier::insisted().unwrap_or_default())
+            .arg("--state")
+            .arg(self.state())
+            .arg("--audit")
+            .arg(self.audit())
+            .arg("--policy")
+            .arg(policy)
+            .args(flags)
+            .env_remove("GUARD_AGENT_FAULT")
+            .env("GUARD_AGENT_IDLE_MS", self.idle.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
     /// `guard-agent run` with the puppet and its words.
     #[must_use]
     pub fn puppet<T: AsRef<str>>(&self, words: impl IntoIterator<Item = T>) -> Command {
