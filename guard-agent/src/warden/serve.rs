@@ -44,7 +44,7 @@ use crate::{
 const HELLO_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long a session's end may wait for its last events; what is not read by then is counted.
-const SETTLE: Duration = Duration::from_secs(5);
+const SETTLE: Duration = Duration::from_secs(10);
 
 /// How long the first connection may take, however short the idle time is.
 const FIRST: Duration = Duration::from_millis(500);
