@@ -3,10 +3,16 @@
 use std::fs;
 
 use anyhow::{Result, ensure};
-use guard_tests::life::stage::{Done, Stage};
+use guard_tests::{
+    life::{
+        stage::{Done, Stage},
+        steps,
+    },
+    programs,
+};
 use libtest_mimic::Trial;
 
-use crate::{ended_well, on_stage, told};
+use crate::{ended_well, told};
 
 const CALL: &str = r#"{"jsonrpc":"2.0","id":"mine","method":"tools/call","params":{"name":"x"}}"#;
 /// As the server has it: its first request.
@@ -43,14 +49,13 @@ fn session(stage: &mut Stage, fault: Option<&str>, says: &str, words: &[String])
 }
 
 fn on_mcp(test: impl FnOnce(&mut Stage) -> Result<()>) -> Result<()> {
-    on_stage("call", |_| Ok(())).and_then(|()| {
-        let mut stage = Stage::new("call")?;
-        let result = test(&mut stage);
-        if result.is_err() {
-            stage.keep();
-        }
-        result
-    })
+    steps::require_faults(&programs::agent()?)?;
+    let mut stage = Stage::new("call")?;
+    let result = test(&mut stage);
+    if result.is_err() {
+        stage.keep();
+    }
+    result
 }
 
 fn control() -> Result<()> {
