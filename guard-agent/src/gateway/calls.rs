@@ -363,7 +363,9 @@ impl Calls {
         if refused.call.is_none() {
             record.arguments_bytes = Some(number(refused.bytes));
         }
-        record.gates = vec![Verdict::deny(refused.gate, &refused.rule, &refused.why)];
+        // It may name what was asked for.
+        let why = self.text(&refused.why, &mut record);
+        record.gates = vec![Verdict::deny(refused.gate, &refused.rule, &why)];
         record.status = Some(Status::Denied);
         record.repeat = repeat.map(Into::into);
         self.send_refused(record);

@@ -19,6 +19,7 @@ mod relay;
 mod sides;
 mod stamp;
 mod stderr;
+mod words;
 
 pub use calls::Asker;
 pub use confine::confine;

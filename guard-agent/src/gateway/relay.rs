@@ -32,6 +32,7 @@ use super::{
     ladder, noise,
     sides::{self, Sides, wait_for, wait_until},
     stderr,
+    words::{no_server, noisy, quarantined, too_slow},
 };
 use crate::{
     config::{self, TimeLimits, rights::Rights},
@@ -57,7 +58,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// When a server that owes its first answer is spoken of: clients show nothing until they give up.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// What a call may do: no tool has rights of its own, so that is what its server was launched with.
+/// What a call may do whose tool has no rights of its own: what its server was launched with.
 const ALL: Rights = Rights {
     write: true,
     exec: true,
@@ -149,7 +150,12 @@ pub fn run(
     // Its description is ours alone: the server has the other end.
     nix::fcntl::fcntl(&to_server, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
         .map_err(|error| failed("pipes", &error))?;
-    // Without the word of calls nobody marks them.
+    if protocol == Protocol::Mcp && calls.is_none() {
+        return Err(failed(
+            "calls",
+            &"the warden gave no socket for them, and none would be on record",
+        ));
+    }
     let idle = scope.and_then(|scope| scope.idle_rights);
     let calls = calls
         .map(|link| Calls::new(link, stamp, ALL, idle, asker))
@@ -395,7 +401,10 @@ impl Session<'_> {
                 }
                 Ok(Event::WardenGone) | Err(RecvTimeoutError::Disconnected) => return outcome,
                 Ok(Event::ServerClosed) => {}
-                Ok(Event::Probed(number)) => probe = Some((number, Instant::now())),
+                // The first question counts: calls that take too long one after the other put nothing off.
+                Ok(Event::Probed(number)) => {
+                    probe.get_or_insert((number, Instant::now()));
+                }
                 Ok(Event::Quarantined(why)) => {
                     outcome.quarantined = true;
                     last_words(&quarantined(self.name, &why));
@@ -517,45 +526,6 @@ impl Session<'_> {
             same => same,
         }
     }
-}
-
-/// Said while the client still waits: its server will not answer any more.
-fn quarantined(name: &str, why: &str) -> String {
-    format!(
-        "[{name}] quarantined: {why}\n\
-         [{name}]   nothing of it runs any more; it is killed when the client closes the connection\n\
-         [{name}]   see what it tried with `guard-agent audit tail`, then close the connection or start the server anew\n"
-    )
-}
-
-fn noisy(name: &str) -> String {
-    format!(
-        "[{name}] ended: it wrote {} lines to its stdout that are no messages of the protocol\n\
-         [{name}]   a server's log belongs to its stderr; what speaks no MCP is run with `--protocol none`\n",
-        noise::MOST
-    )
-}
-
-/// Of a server that was killed for it.
-fn too_slow(name: &str, what: &str, key: &str, limit: Duration) -> String {
-    let seconds = limit.as_secs_f64();
-    format!(
-        "[{name}] ended: it has not {what} within {seconds} s\n\
-         [{name}]   look into its own log for what it waits for; a policy gives it more time with `limits.{key}`\n"
-    )
-}
-
-/// Of a program that ended in order, though somebody waited for it.
-fn no_server(name: &str, unanswered: usize, answered: bool) -> String {
-    let what = if unanswered == 1 { "a request" } else { "requests" };
-    let fix = if answered {
-        "start the session again; look for what made it end in its own log"
-    } else {
-        "name the server's own command after `--`; a program that speaks something else than MCP is run with `--protocol none`"
-    };
-    format!(
-        "error: `{name}` ended before it answered {what} of its client\n  why: it ended by itself, with status 0\n  fix: {fix}\n"
-    )
 }
 
 /// The last words on stderr, and the exit status.

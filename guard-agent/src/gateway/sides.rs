@@ -190,8 +190,9 @@ impl Sides {
         for number in overdue {
             let out = lock(exchange).time_out(number);
             self.queue(out.to_server, answers);
-            self.write_client(&out.to_client, events);
+            // Before the client has it, which may not read: it is overdue no more.
             self.tell(out.steps);
+            self.write_client(&out.to_client, events);
         }
         let (probe, ping) = lock(exchange).probe();
         self.queue(ping, answers);
@@ -290,9 +291,10 @@ impl Sides {
             Err(cut) => locked.client_sent_too_much(cut),
         };
         drop(locked);
+        // Before a byte of it is passed on, and before the client knows what was refused.
+        let passes = self.tell(out.steps);
         self.write_client(&out.to_client, events);
-        // Before a byte of it is passed on.
-        if !self.tell(out.steps) {
+        if !passes {
             return;
         }
         // One that ended closed its input too, and how it ended says more.

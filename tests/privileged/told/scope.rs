@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{asker, by_policy, call, calls, duo::Duo, greet, of_path, on_stage};
 
-fn rules(rights: bool) -> Result<String> {
+pub(crate) fn rules(rights: bool) -> Result<String> {
     let uid = asker()?;
     let rights_of = |rights_of: &str| {
         if rights {

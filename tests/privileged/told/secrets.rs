@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::{Result, ensure};
 
-use crate::{call, duo::Duo, greet, on_stage};
+use crate::{by_policy, call, calls, duo::Duo, greet, on_stage, scope};
 
 const KEY: &str = "AKIAIOSFODNN7EXAMPLE";
 const TOKEN: &str = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
@@ -76,6 +76,37 @@ fn secrets_pass_and_are_not_on_record() -> Result<()> {
             "{}",
             end.body
         );
+        Ok(())
+    })
+}
+
+/// What is denied names what was asked for.
+#[test]
+fn nor_are_those_of_what_is_denied() -> Result<()> {
+    on_stage(|stage| {
+        let mut duo = by_policy(stage, &scope::rules(false)?, &[])?;
+        greet(&mut duo)?;
+        for (method, name) in [
+            ("resources/read", "uri"),
+            ("prompts/get", "name"),
+            ("tools/call", "name"),
+        ] {
+            duo.client(format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"{name}":"https://x/?key={KEY}","arguments":{{"t":"{TOKEN}"}}}}}}"#
+            ))?;
+            let answer = duo.at_client()?;
+            ensure!(answer.contains("unknown"), "{answer}");
+        }
+        duo.leave()?;
+        stage.nothing_left()?;
+        let records = stage.records()?;
+        let denied = calls(&records);
+        ensure!(denied.len() == 3, "{} records", denied.len());
+        for record in denied {
+            let text = record.body.to_string();
+            ensure!(!text.contains(KEY) && !text.contains(TOKEN), "{text}");
+            ensure!(text.contains("[redacted:aws-key]"), "{text}");
+        }
         Ok(())
     })
 }
